@@ -85,9 +85,12 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium_browser() -> Iterator[Any]:
-    """One headless Chromium of this machine for the whole run, driven by Playwright."""
+    """This machine's Chromium, headless, driven by Playwright.
+
+    Per module: Playwright keeps an event loop running in this thread, which a later test may want for itself.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

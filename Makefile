@@ -1,0 +1,74 @@
+# make help lists the targets. PYTHON=python3.12 picks the interpreter of a new environment, VENV=DIR its folder.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Before the build's own environment can be pinned, pip must be new enough to know how.
+PIP_EDITABLE := $(PIP_INSTALL) --build-constraint constraints.txt --editable
+RUN := $(BIN)/breakeven
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup dev data browser run check lint test docs wheelhouse pins clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
+		printf '  make %-11s %s\n' "$$target" "$$text"; done
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "breakeven needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." \
+			"Name one: make setup PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# One stamp a set of packages: made once, made again when what is asked for changes.
+$(VENV)/pip.stamp: $(BIN)/python constraints.txt
+	$(PIP_INSTALL) --upgrade pip
+	touch $@
+
+$(VENV)/setup.stamp: $(VENV)/pip.stamp pyproject.toml
+	$(PIP_EDITABLE) '.[torch,report]'
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml
+	$(PIP_EDITABLE) '.[report,docs,dev]'
+	touch $@
+
+setup: $(VENV)/setup.stamp ## install breakeven with torch and reports into .venv (once)
+
+dev: $(VENV)/dev.stamp ## install the development tools into .venv (once; no framework)
+
+data: ## fetch Fashion-MNIST into the data cache, from Debian's package
+	@tools/fetch-data.sh
+
+browser: ## install Debian's Chromium for the report tests
+	@tools/install-browser.sh
+
+run: setup ## measure this machine: breakeven run quick
+	$(RUN) run quick
+
+lint: dev
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy src
+	$(BIN)/lint-imports
+
+check: lint ## the quick loop: lint, types, layers, and the tests that need no framework, browser or GPU
+	$(BIN)/pytest -q -m 'not framework and not browser and not gpu and not slow'
+
+docs: dev ## build the documentation into site/, warnings are errors
+	$(BIN)/mkdocs build --quiet --strict
+
+test: setup dev data browser lint docs ## everything that has to pass before a merge
+	$(BIN)/pytest
+
+wheelhouse: dev ## wheels for a machine without network: make wheelhouse PYTHON_VERSION=3.12
+	PYTHON=$(abspath $(BIN)/python) tools/wheelhouse.sh
+
+pins: ## renew constraints.txt within the ranges of pyproject.toml (needs Python 3.11)
+	PYTHON='$(PYTHON)' tools/pins.sh
+
+clean: ## remove .venv and everything that was built; results stay
+	rm -rf $(VENV) build dist site wheelhouse .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
