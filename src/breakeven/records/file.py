@@ -1,0 +1,237 @@
+"""results.jsonl: append one line durably, read all of them, keep two runs off one folder.
+
+Knows nothing about what the numbers mean. A torn last line is forgiven (a crash in mid-write); any other damage
+is refused with its line number.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from breakeven.errors import UserError
+from breakeven.records.canonical import canonical, to_json
+from breakeven.records.lines import KINDS, Attempt, Ceiling, Check, Fingerprint, Line, StudyLine
+
+NAME = "results.jsonl"
+LOCK_NAME = "lock"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Results:
+    """All lines of one results file, in file order. `torn`: the last line was cut off and left out."""
+
+    path: str
+    lines: tuple[Line, ...]
+    torn: bool = False
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        return tuple(line for line in self.lines if isinstance(line, Attempt))
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        return tuple(line for line in self.lines if isinstance(line, Check))
+
+    @property
+    def studies(self) -> tuple[StudyLine, ...]:
+        return tuple(line for line in self.lines if isinstance(line, StudyLine))
+
+    @property
+    def fingerprints(self) -> tuple[Fingerprint, ...]:
+        return tuple(line for line in self.lines if isinstance(line, Fingerprint))
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        return tuple(line for line in self.lines if isinstance(line, Ceiling))
+
+
+def encode(line: Line) -> bytes:
+    """One line of the file, newline included. Raises ValueError for NaN and infinities."""
+    value = to_json(line)
+    unknown = value.pop("unknown", {})
+    return (canonical(unknown | value) + "\n").encode("ascii")
+
+
+@lru_cache(maxsize=1)
+def _adapters() -> dict[str, tuple[Any, frozenset[str]]]:
+    from pydantic import ConfigDict, TypeAdapter
+
+    adapters = {}
+    for kind, cls in KINDS.items():
+        cls.__pydantic_config__ = ConfigDict(extra="ignore", allow_inf_nan=False)
+        adapters[kind] = (TypeAdapter(cls), frozenset(f.name for f in dataclasses.fields(cls)))
+    return adapters
+
+
+def decode(text: str | bytes) -> Line:
+    """One line of the file as its record. Unknown fields land in `unknown`.
+
+    Raises ValueError with a short reason: not JSON, no known `kind`, a schema of another major version, or a
+    field of the wrong type.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        raise ValueError("not a record: no 'kind'")
+    if value["kind"] not in KINDS:
+        raise ValueError(f"unknown kind {value['kind'][:40]!r}")
+    schema = value.get("schema")
+    if not isinstance(schema, str) or schema.split(".")[0] != "1":
+        raise ValueError(f"schema {schema!r} is not one this version reads (1.x)")
+    adapter, names = _adapters()[value["kind"]]
+    known = {key: item for key, item in value.items() if key in names and key != "unknown"}
+    known["unknown"] = {key: item for key, item in value.items() if key not in names}
+    from pydantic import ValidationError
+
+    try:
+        line: Line = adapter.validate_python(known)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"field {where!r}: {first['msg']}") from error
+    return line
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number a record may hold")
+
+
+def read_text(data: bytes, source: str) -> Results:
+    """All records of a file's bytes. Raises UserError with the line number of the first damaged line."""
+    lines: list[Line] = []
+    pieces = data.split(b"\n")
+    tail = pieces.pop()
+    for number, piece in enumerate(pieces, start=1):
+        if not piece.strip():
+            continue
+        try:
+            lines.append(decode(piece))
+        except (ValueError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"{source}: line {number} is damaged ({_one_line(error)}); restore the file"
+            ) from error
+    torn = False
+    if tail.strip():
+        # Only a line without its newline can be the work of a crash in mid-write.
+        try:
+            lines.append(decode(tail))
+        except (ValueError, UnicodeDecodeError):
+            torn = True
+    return Results(path=source, lines=tuple(lines), torn=torn)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:160]
+
+
+def locate(path: str | Path) -> Path:
+    """The results file that a user's RESULTS names: the file itself, or results.jsonl in a folder."""
+    here = Path(path)
+    if here.is_dir():
+        here = here / NAME
+    if not here.exists():
+        raise UserError(f"no results at {path}: run a study first, or name a folder with {NAME}")
+    return here
+
+
+def read(path: str | Path) -> Results:
+    """Reads a results file or folder. Raises UserError, one line, if it is missing, unreadable or damaged."""
+    where = locate(path)
+    try:
+        data = where.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {where}: {error.strerror}") from error
+    results = read_text(data, str(where))
+    if not results.lines:
+        raise UserError(f"{where} holds no results: it is empty or was cut off in its first line")
+    return results
+
+
+def append(path: Path, line: Line) -> None:
+    """Adds one line and returns only when it is on the disk (fsync).
+
+    A torn last line left by a crash is cut off first, so that the new line does not join it; a last line that is
+    whole but for its newline is kept. Raises UserError if the disk is full or the folder cannot be written.
+    """
+    data = encode(line)
+    try:
+        new = not path.exists()
+        with path.open("r+b" if not new else "xb") as file:
+            start = _end_of_whole_lines(file)
+            file.seek(start)
+            file.truncate()
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                # Leave no half line behind on a full disk: what was there before stays readable.
+                with contextlib.suppress(OSError):
+                    file.truncate(start)
+                raise
+        if new:
+            _sync_folder(path.parent)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror}; free space or choose another folder with -o"
+        ) from error
+
+
+def _end_of_whole_lines(file: Any) -> int:
+    """Byte offset after the last whole line; adds the newline that a whole last line lacks."""
+    size: int = file.seek(0, os.SEEK_END)
+    if size == 0:
+        return 0
+    file.seek(size - 1)
+    if file.read(1) == b"\n":
+        return size
+    file.seek(0)
+    data = file.read()
+    start = data.rfind(b"\n") + 1
+    try:
+        decode(data[start:])
+    except (ValueError, UnicodeDecodeError):
+        return int(start)
+    file.seek(size)
+    file.write(b"\n")
+    return size + 1
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the folder for one run. Raises UserError if another run holds it; ends with the process, crash or not."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UserError(
+            f"cannot write in {folder}: {error.strerror}; choose another folder with -o"
+        ) from error
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"another run is writing to {folder}: wait for it, or choose another folder with -o"
+            ) from error
+        yield
+    finally:
+        os.close(fd)

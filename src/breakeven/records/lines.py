@@ -1,0 +1,208 @@
+"""The kinds of line in results.jsonl: study, fingerprint, ceiling, check, attempt.
+
+Knows nothing about files or statistics: raw facts only, nothing derived is stored. Units stand in the keys.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from breakeven.records.case import Case, Device, Tuning, Work
+
+SCHEMA = "1.0"
+"""Version of the line format. Minor versions only add fields; a reader keeps those that it does not know."""
+
+Outcome = Literal[
+    "ok", "invalid", "oom", "unsupported", "device_mismatch", "precision_mismatch", "output_mismatch",
+    "timeout", "killed", "limit", "interrupted", "error",
+]  # fmt: skip
+OUTCOMES: tuple[Outcome, ...] = (
+    "ok", "invalid", "oom", "unsupported", "device_mismatch", "precision_mismatch", "output_mismatch",
+    "timeout", "killed", "limit", "interrupted", "error",
+)  # fmt: skip
+FINAL: frozenset[str] = frozenset(
+    {
+        "ok",
+        "oom",
+        "unsupported",
+        "limit",
+        "invalid",
+        "device_mismatch",
+        "precision_mismatch",
+        "output_mismatch",
+    }
+)
+"""Outcomes that a resumed run does not try again."""
+RETRIED: frozenset[str] = frozenset({"error", "timeout", "killed"})
+"""Outcomes that get one more attempt on the next run. `interrupted` runs again always."""
+
+Region = Literal["train_step", "infer_call", "infer_stream", "train_run", "eval", "startup"]
+Purpose = Literal["measure", "select", "confirm"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """One timed block: `n_steps` steps that worked on `samples` samples took `ns` nanoseconds.
+
+    Synchronised at both edges. `warmup`: before the steady state. `boundary`: the block begins with the change
+    from one epoch to the next, so it holds that cost besides its steps.
+    """
+
+    n_steps: int
+    samples: int
+    ns: int
+    warmup: bool = False
+    boundary: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Epoch:
+    """One epoch of a full run. `loss` is the mean training loss, `accuracy` the share right on the test set."""
+
+    index: int
+    train_ns: int
+    eval_ns: int | None = None
+    steps: int
+    samples: int
+    loss: float | None = None
+    accuracy: float | None = None
+    test_loss: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """What one process measured at one case: raw, appended once, never changed.
+
+    `attempt` counts the tries of this (case, replicate) from 0. `parent_id` names the prepared parent it was
+    forked from: replicates of a case never share one. `nulls` maps a field name (dotted for a part:
+    `memory.device_mib`) to the reason why it is null. `unknown` holds fields of a later minor version.
+    """
+
+    kind: Literal["attempt"] = "attempt"
+    schema: str = SCHEMA
+    case_id: str
+    work_id: str
+    tuning_id: str
+    work: Work
+    tuning: Tuning
+    device: Device
+    tuning_name: str | None = None
+    replicate: int
+    attempt: int = 0
+    purpose: Purpose = "measure"
+    order_index: int
+    parent_id: str | None = None
+    started_utc: str
+    outcome: Outcome
+    reason: str | None = None
+    region: Region
+    flags: tuple[str, ...] = ()
+    startup_ns: int | None = None
+    cold_ns: int | None = None
+    steps_per_epoch: int | None = None
+    blocks: tuple[Block, ...] = ()
+    eval_blocks: tuple[Block, ...] = ()
+    eval_samples: int | None = None
+    compile: Mapping[str, Any] | None = None
+    phases: Mapping[str, Any] | None = None
+    memory: Mapping[str, float] = field(default_factory=dict)
+    energy: Mapping[str, Any] | None = None
+    clocks: Mapping[str, Any] | None = None
+    contention: Mapping[str, Any] | None = None
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    parameters: int | None = None
+    accuracy: float | None = None
+    losses: tuple[float, ...] = ()
+    epochs: tuple[Epoch, ...] = ()
+    continues: str | None = None
+    fingerprint_id: str | None = None
+    nulls: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def case(self) -> Case:
+        return Case(work=self.work, tuning=self.tuning, device=self.device)
+
+    @property
+    def attempt_id(self) -> str:
+        """`CASE/rREPLICATE/aATTEMPT`: how findings cite this line and how `continues` names it."""
+        return f"{self.case_id}/{self.purpose}/r{self.replicate}/a{self.attempt}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """Identity, precision and output checks of a case, made once per machine in a process of its own.
+
+    `checks` maps the name of each check to what was asked, what was found and whether they agree.
+    """
+
+    kind: Literal["check"] = "check"
+    schema: str = SCHEMA
+    case_id: str
+    fingerprint_id: str
+    started_utc: str
+    outcome: Outcome
+    reason: str | None = None
+    checks: Mapping[str, Any] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StudyLine:
+    """The resolved study that the following lines answer. `case_ids` in the order of the product of its axes."""
+
+    kind: Literal["study"] = "study"
+    schema: str = SCHEMA
+    tool_version: str
+    started_utc: str
+    name: str
+    study: Mapping[str, Any]
+    case_ids: tuple[str, ...]
+    skips: tuple[Mapping[str, str], ...] = ()
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fingerprint:
+    """The machine: `platform` must match to go on with a file; `unit` (hashed GPU UUID) may change.
+
+    No host name, no user name. What could not be read is null and named in `nulls`.
+    """
+
+    kind: Literal["fingerprint"] = "fingerprint"
+    schema: str = SCHEMA
+    fingerprint_id: str
+    platform_id: str
+    platform: Mapping[str, Any]
+    unit: Mapping[str, Any]
+    nulls: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ceiling:
+    """A measured peak of this machine: `value` in `unit` (say `tflop_per_s`, `gb_per_s`), with its conditions."""
+
+    kind: Literal["ceiling"] = "ceiling"
+    schema: str = SCHEMA
+    fingerprint_id: str
+    started_utc: str
+    name: str
+    value: float | None
+    unit: str
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+
+Line = Attempt | Check | StudyLine | Fingerprint | Ceiling
+KINDS: dict[str, type[Any]] = {
+    "attempt": Attempt, "check": Check, "study": StudyLine, "fingerprint": Fingerprint, "ceiling": Ceiling,
+}  # fmt: skip
+
+
+def replace(line: Attempt, **changes: Any) -> Attempt:
+    """The same attempt with some fields changed (a new line; the old one stays as it is)."""
+    return dataclasses.replace(line, **changes)

@@ -1,0 +1,130 @@
+"""The protocol of a runtime: who computes a case, and what it hands to the one timing loop.
+
+Knows nothing about clocks, files or studies. A runtime is a package that offers three functions at its top
+(`availability`, `supports`, `prepare`) and imports its framework inside functions only. To add one: write the
+package, add a line to `RUNTIMES` or an entry point in the group `breakeven.runtimes`.
+"""
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from breakeven.errors import UserError
+from breakeven.records.case import Case
+
+RUNTIMES = {"torch": "breakeven.runtimes.torch", "sim": "breakeven.runtimes.sim"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A device that a runtime can use here. `name` is the hardware's own name; memory in MiB."""
+
+    label: str
+    name: str
+    memory_mib: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Availability:
+    """Whether a runtime can be used here. `reason` is None if it can, else what is missing and how to get it."""
+
+    reason: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """One pass over (part of) the test set: `samples` were scored in `steps` batches.
+
+    `accuracy` is the share of right answers and `loss` the mean cross-entropy; both None without labels.
+    """
+
+    steps: int
+    samples: int
+    accuracy: float | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A case made ready to be timed in this process. The timing loop calls these and nothing else.
+
+    step()            enqueues exactly one step: from asking for the batch to updated weights (training), or
+                      one forward pass (inference); it wraps over epochs by itself (calling `next_epoch`)
+    sync()            returns when everything enqueued is done on the device that really runs
+    next_epoch()      what lies between two epochs: schedule, new order, new iterator (drops the rest of this one)
+    evaluate(n)       scores the test set, at most n batches of it (None: all), synchronised on return; never
+                      changes weights, batch-norm statistics or the order of training batches
+    losses()          training losses read back since the last call, oldest first (synchronises)
+    checks()          deep identity checks: {name: {asked, found, ok, note}}; slow, called in its own process.
+                      Raises Mismatch if what runs is not what the case says
+    observed()        cheap facts read back: device of parameters and outputs, precision settings, threads
+    counters()        numbers that must not move inside the timed window (compiles, retraces, captures)
+    memory()          {name_mib: value} by the framework's own names; reset_memory() restarts the peaks
+    save(dir) / restore(dir)   all training state, for a run that resumes at an epoch's end
+    close()           stops loader workers and frees the device
+    clock             nanoseconds; None: the real monotonic clock. Only a simulated device brings its own
+    """
+
+    step: Callable[[], None]
+    sync: Callable[[], None]
+    samples_per_step: int
+    steps_per_epoch: int
+    next_epoch: Callable[[], None]
+    evaluate: Callable[[int | None], Evaluation]
+    losses: Callable[[], tuple[float, ...]]
+    checks: Callable[[], Mapping[str, Any]]
+    observed: Callable[[], Mapping[str, Any]]
+    counters: Callable[[], Mapping[str, int]]
+    memory: Callable[[], Mapping[str, float]]
+    reset_memory: Callable[[], None]
+    save: Callable[[Path], None]
+    restore: Callable[[Path], None]
+    close: Callable[[], None]
+    hashes: Mapping[str, str]
+    parameters: int | None
+    eval_samples: int | None
+    clock: Callable[[], int] | None = None
+    simulated: bool = False
+    nulls: Mapping[str, str] = field(default_factory=dict)
+
+
+class Runtime(Protocol):
+    """What a runtime package offers at its top level, besides `PRELOAD`.
+
+    `PRELOAD` names the modules that a prepared parent imports, lazily imported ones included; importing them
+    must run no operation and never touch an accelerator.
+    """
+
+    PRELOAD: tuple[str, ...]
+
+    def availability(self) -> Availability:
+        """What is here. May import the framework and touch devices: called in a process of its own."""
+
+    def supports(self, case: Case) -> str | None:
+        """None if this runtime can run the case on a suitable machine, else why not. Imports no framework."""
+
+    def prepare(self, case: Case) -> Prepared:
+        """Builds the case in this process. Raises Unsupported, Mismatch, or whatever the framework raises."""
+
+
+@lru_cache(maxsize=1)
+def names() -> tuple[str, ...]:
+    """Names of all runtimes known here: the built-in ones and those of installed plug-ins."""
+    plugins = importlib.metadata.entry_points(group="breakeven.runtimes")
+    return tuple(dict.fromkeys([*RUNTIMES, *(point.name for point in plugins)]))
+
+
+def load(name: str) -> Runtime:
+    """The runtime of that name. Imports its package, not its framework. Raises UserError for an unknown name."""
+    if name in RUNTIMES:
+        return cast(Runtime, importlib.import_module(RUNTIMES[name]))
+    for point in importlib.metadata.entry_points(group="breakeven.runtimes"):
+        if point.name == name:
+            return cast(Runtime, point.load())
+    raise UserError(f"unknown runtime {name!r}: known are {', '.join(names())}")
