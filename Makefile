@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Before the build's own environment can be pinned, pip must be new enough to know how.
 PIP_EDITABLE := $(PIP_INSTALL) --build-constraint constraints.txt --editable
-RUN := $(BIN)/breakeven
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Two pips must not write to one environment at once.
+.NOTPARALLEL:
 .PHONY: help setup dev data browser run check lint test docs wheelhouse pins clean
 
 help: ## list the targets
@@ -20,9 +20,9 @@ $(BIN)/python:
 		echo "breakeven needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." \
 			"Name one: make setup PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	touch $@
 
 # One stamp a set of packages: made once, made again when what is asked for changes.
+# pip first: the one that comes with Python 3.11 can't pin what a build uses.
 $(VENV)/pip.stamp: $(BIN)/python constraints.txt
 	$(PIP_INSTALL) --upgrade pip
 	touch $@
@@ -46,7 +46,7 @@ browser: ## install Debian's Chromium for the report tests
 	@tools/install-browser.sh
 
 run: setup ## measure this machine: breakeven run quick
-	$(RUN) run quick
+	$(BIN)/breakeven run quick
 
 lint: dev
 	$(BIN)/ruff format --check src tests
@@ -63,7 +63,7 @@ docs: dev ## build the documentation into site/, warnings are errors
 test: setup dev data browser lint docs ## everything that has to pass before a merge
 	$(BIN)/pytest
 
-wheelhouse: dev ## wheels for a machine without network: make wheelhouse PYTHON_VERSION=3.12
+wheelhouse: $(VENV)/pip.stamp ## wheels for a machine without network: make wheelhouse PYTHON_VERSION=3.12
 	PYTHON=$(abspath $(BIN)/python) tools/wheelhouse.sh
 
 pins: ## renew constraints.txt within the ranges of pyproject.toml (needs Python 3.11)

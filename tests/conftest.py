@@ -1,4 +1,4 @@
-"""What every test shares: markers that skip with a reason, a deterministic Hypothesis, no writes outside tmp."""
+"""What every test shares: skips with a reason, a deterministic Hypothesis, a cache of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A test machine may be slow or shared: a deadline per example would measure the machine. Derandomized: CI repeats.
+# A test machine may be slow or shared: a deadline per example would measure the machine.
+# Derandomized: what failed once fails again.
 settings.register_profile(
     "breakeven", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -35,7 +36,7 @@ CHROMIUM_ARGS = [
 
 @cache
 def no_gpu_reason() -> str | None:
-    """Why no CUDA device can be used, or None. Asks the driver: importing torch would cost every run a second."""
+    """Why no CUDA device can be used, or None. Asks the driver: torch takes a second to import."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return "no CUDA device: nvidia-smi is not installed"

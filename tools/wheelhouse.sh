@@ -20,5 +20,5 @@ print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], se
 mkdir -p wheelhouse
 "$python" -m pip download --quiet --dest wheelhouse --constraint constraints.txt --only-binary=:all: \
     --implementation cp --python-version "$version" "${platforms[@]}" "${core[@]}"
-"$python" -m pip wheel --quiet --no-deps --wheel-dir wheelhouse .
+"$python" -m pip wheel --quiet --no-deps --build-constraint constraints.txt --wheel-dir wheelhouse .
 du -sh wheelhouse
