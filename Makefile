@@ -58,7 +58,7 @@ check: lint ## the quick loop: lint, types, layers, and the tests that need no f
 	$(BIN)/pytest -q -m 'not framework and not browser and not gpu and not slow'
 
 docs: dev ## build the documentation into site/, warnings are errors
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 test: setup dev data browser lint docs ## everything that has to pass before a merge
 	$(BIN)/pytest
