@@ -1,0 +1,54 @@
+"""Intervals, comparisons and percentiles whose coverage is checked by simulation (tests/test_stats.py).
+
+Knows nothing about cases, files, clocks or units: numbers in, numbers out. `None` always means "cannot be
+told".
+"""
+
+from breakeven.stats.comparisons import (
+    Equivalence,
+    EquivalenceOutcome,
+    Ratio,
+    Verdict,
+    accuracy_equivalence,
+    holm,
+    paired_ratio,
+    processes_to_decide,
+    ratio_interval,
+    verdict,
+    welch_ratio,
+)
+from breakeven.stats.intervals import (
+    Interval,
+    case_interval,
+    geometric_mean,
+    geometric_mean_ratio,
+    prediction_interval,
+    slope_interval,
+    t_quantile,
+)
+from breakeven.stats.samples import median_interval, percentile, samples_for_percentile, steady
+
+__all__ = [
+    "Equivalence",
+    "EquivalenceOutcome",
+    "Interval",
+    "Ratio",
+    "Verdict",
+    "accuracy_equivalence",
+    "case_interval",
+    "geometric_mean",
+    "geometric_mean_ratio",
+    "holm",
+    "median_interval",
+    "paired_ratio",
+    "percentile",
+    "prediction_interval",
+    "processes_to_decide",
+    "ratio_interval",
+    "samples_for_percentile",
+    "slope_interval",
+    "steady",
+    "t_quantile",
+    "verdict",
+    "welch_ratio",
+]

@@ -1,0 +1,165 @@
+"""Student t intervals on logarithms: of a case, of a forecast, of a power law's exponent.
+
+Knows nothing about what a value measures. Times and rates spread by factors, not by amounts, so every
+interval here is made on logs and back-transformed: it is equivariant under a change of unit and of direction
+(time or rate).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+K = TypeVar("K")
+
+# exp() overflows at 709.8: two values 1e30 apart can give such a bound, and a record may hold no infinity.
+LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """An estimate from `n` independent values with its confidence interval, in the unit of the estimate."""
+
+    low: float
+    high: float
+    estimate: float
+    confidence: float
+    n: int
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the width as a share of the estimate: 0.01 is "plus or minus 1 %"."""
+        return (self.high - self.low) / (2 * abs(self.estimate)) if self.estimate else math.inf
+
+    def contains(self, value: float) -> bool:
+        """Whether `value` lies in the closed interval."""
+        return self.low <= value <= self.high
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(probability: float, df: float) -> float:
+    """Quantile of Student's t; `df` need not be whole (Welch-Satterthwaite).
+
+    Raises ValueError outside 0 < probability < 1 or df > 0.
+    """
+    if not 0 < probability < 1 or not df > 0:
+        raise ValueError(f"no t quantile at probability {probability!r} with {df!r} degrees of freedom")
+    # Not scipy.stats, whose import takes twice as long, and not at import time: most commands need no
+    # quantile.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, probability))
+
+
+def two_sided(confidence: float) -> float:
+    """Upper probability of a central interval: 0.975 for 0.95. ValueError outside 0 < confidence < 1."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    return 0.5 + confidence / 2
+
+
+def logs_of(values: Iterable[float], what: str) -> list[float]:
+    """Natural logs. Raises ValueError naming `what` where a value is not positive and finite."""
+    logs = []
+    for value in values:
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{what} must be positive and finite, got {value!r}")
+        logs.append(math.log(value))
+    return logs
+
+
+def mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample variance (n - 1) of two or more values; fsum, so that their order never matters."""
+    mean = math.fsum(values) / len(values)
+    return mean, math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def from_logs(mean: float, half_width: float, *, confidence: float, n: int) -> Interval:
+    """The back-transformed interval exp(mean +- half_width), its bounds kept finite."""
+    low, estimate, high = (
+        math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, x))) for x in (mean - half_width, mean, mean + half_width)
+    )
+    return Interval(low=low, high=high, estimate=estimate, confidence=confidence, n=n)
+
+
+def _log_t_interval(
+    values: Iterable[float], what: str, confidence: float, one_more: float
+) -> Interval | None:
+    probability = two_sided(confidence)
+    logs = logs_of(values, what)
+    n = len(logs)
+    if n < 2:
+        return None
+    mean, variance = mean_and_variance(logs)
+    half_width = t_quantile(probability, n - 1) * math.sqrt(variance * (1 / n + one_more))
+    return from_logs(mean, half_width, confidence=confidence, n=n)
+
+
+def case_interval(process_medians: Iterable[float], *, confidence: float = 0.95) -> Interval | None:
+    """Interval of a case from one median a process (any unit): Student t on their logs, back-transformed.
+
+    The process is the unit of repetition: samples of one process share its memory layout, tuned kernels and
+    clocks, and an interval pooled from them misses the truth nearly always. The estimate is the geometric
+    mean. A bootstrap of 3-10 values covers 74-88 % instead of 95 %. None for fewer than two processes;
+    ValueError for a median that is not positive and finite. Reference: Student, "The probable error of a
+    mean", Biometrika 6 (1908).
+    """
+    return _log_t_interval(process_medians, "process medians", confidence, one_more=0.0)
+
+
+def prediction_interval(process_totals: Iterable[float], *, confidence: float = 0.95) -> Interval | None:
+    """Interval for the total of one further process, from the totals of n processes (any unit, not their
+    logs).
+
+    t on logs with the factor sqrt(1 + 1/n): the next run deviates itself, whatever is known of the mean. With
+    4 % spread and n = 3 it is about plus or minus 20 %. None for n = 1; ValueError as `case_interval`.
+    Reference: Hahn and Meeker, Statistical Intervals (1991).
+    """
+    return _log_t_interval(process_totals, "process totals", confidence, one_more=1.0)
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Geometric mean, in the unit of the values. ValueError for none, or one not positive and finite."""
+    logs = logs_of(values, "values of a geometric mean")
+    if not logs:
+        raise ValueError("a geometric mean needs at least one value")
+    return math.exp(math.fsum(logs) / len(logs))
+
+
+def geometric_mean_ratio(base: Mapping[K, float], cand: Mapping[K, float]) -> float:
+    """Geometric mean over cases of base / candidate: the only mean of ratios that ignores which side is the
+    base.
+
+    ValueError when the cases differ (a mean over other cases is another quantity) or are none.
+    Reference: Fleming and Wallace, "How not to lie with statistics", CACM 29 (1986).
+    """
+    if base.keys() != cand.keys():
+        odd = sorted(map(repr, base.keys() ^ cand.keys()))
+        raise ValueError(f"cases on one side only: {', '.join(odd)}")
+    denominator = geometric_mean(cand.values())
+    return geometric_mean(base.values()) / denominator
+
+
+def slope_interval(x: Sequence[float], y: Sequence[float], *, confidence: float = 0.95) -> Interval | None:
+    """Exponent b of y = a * x**b by least squares on logs, with its t interval (n - 2 degrees of freedom).
+
+    For a speed-up against model size: b > 0 means that it grows with size. The interval states the scatter
+    about the line, not whether a power law is right. None for fewer than three points or when all x are
+    equal; ValueError for unequal lengths or a value that is not positive and finite.
+    """
+    if len(x) != len(y):
+        raise ValueError(f"{len(x)} sizes but {len(y)} ratios")
+    probability = two_sided(confidence)
+    u, v = logs_of(x, "sizes"), logs_of(y, "ratios")
+    n = len(u)
+    if n < 3 or min(u) == max(u):
+        return None
+    u_mean, v_mean = math.fsum(u) / n, math.fsum(v) / n
+    u_squares = math.fsum((a - u_mean) ** 2 for a in u)
+    slope = math.fsum((a - u_mean) * (b - v_mean) for a, b in zip(u, v, strict=True)) / u_squares
+    residual = math.fsum((b - v_mean - slope * (a - u_mean)) ** 2 for a, b in zip(u, v, strict=True))
+    half_width = t_quantile(probability, n - 2) * math.sqrt(residual / (n - 2) / u_squares)
+    return Interval(
+        low=slope - half_width, high=slope + half_width, estimate=slope, confidence=confidence, n=n
+    )
