@@ -1,0 +1,301 @@
+"""Models declared as trees of layers, and what each layer costs in parameters, FLOPs and bytes.
+
+Knows nothing about frameworks, devices or time: it counts.
+Convention: one multiply-accumulate is 2 FLOPs and only convolutions and matrix products count, as in
+torch.utils.flop_counter (bias, normalisation, pooling and activation count 0 FLOPs but move bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from breakeven.errors import UserError
+
+Shape: TypeAlias = tuple[int, ...]  # (channels, height, width) or (features,): one sample, no batch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conv2d:
+    """Square convolution, no dilation, no groups; weight [out, in, kernel, kernel]."""
+
+    name: str
+    in_channels: int
+    out_channels: int
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    bias: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchNorm2d:
+    """running = (1 - momentum) * running + momentum * batch: torch's convention (Keras's is 1 - momentum)."""
+
+    name: str
+    channels: int
+    eps: float = 1e-5
+    momentum: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Linear:
+    """y = x W^T + b; weight [out, in]."""
+
+    name: str
+    in_features: int
+    out_features: int
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReLU:
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MaxPool2d:
+    """Padding counts as minus infinity; output size rounds down."""
+
+    name: str
+    kernel: int
+    stride: int
+    padding: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdaptiveAvgPool2d:
+    """Global: (C, H, W) -> (C, 1, 1)."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flatten:
+    """(C, H, W) -> (C * H * W,) in that order."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dropout:
+    name: str
+    p: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Residual:
+    """relu(main(x) + shortcut(x)); an empty shortcut is the identity. The ReLU is part of this node."""
+
+    name: str
+    main: tuple[Node, ...]
+    shortcut: tuple[Node, ...] = ()
+
+
+Leaf: TypeAlias = Conv2d | BatchNorm2d | Linear | ReLU | MaxPool2d | AdaptiveAvgPool2d | Flatten | Dropout
+Node: TypeAlias = Leaf | Residual
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    """A net: its nodes run in turn. Names are torchvision's state-dict prefixes, each used once."""
+
+    name: str
+    num_classes: int
+    input_shape: tuple[int, int, int]  # (channels, height, width)
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerCost:
+    """Cost of one layer per sample; but a pass touches `parameters` and `weight_bytes` once a batch.
+
+    Bytes are the traffic of unfused kernels that read and write each tensor once: an estimate that
+    fusion and caches undercut and that workspaces exceed.
+    """
+
+    name: str
+    kind: str
+    in_shape: Shape
+    out_shape: Shape
+    parameters: int = 0
+    flops: int = 0  # forward
+    input_grad_flops: int = 0  # 0 where nothing before this layer is trained
+    weight_grad_flops: int = 0
+    bytes_read: int  # activations, forward
+    bytes_written: int
+    backward_bytes_read: int  # gradients and saved activations
+    backward_bytes_written: int
+    weight_bytes: int = 0
+
+    @property
+    def training_flops(self) -> int:
+        """Forward and backward of one sample."""
+        return self.flops + self.input_grad_flops + self.weight_grad_flops
+
+
+def leaves(nodes: tuple[Node, ...]) -> Iterator[Leaf]:
+    """Every node that is no Residual, in order of execution (main before shortcut)."""
+    for node in nodes:
+        if isinstance(node, Residual):
+            yield from leaves(node.main)
+            yield from leaves(node.shortcut)
+        else:
+            yield node
+
+
+def out_shape(node: Leaf, shape: Shape) -> Shape:
+    """Shape that a leaf makes of `shape`. Raises UserError where the input doesn't fit."""
+    match node:
+        case Conv2d(in_channels=channels) if shape[0] == channels:
+            return (node.out_channels, *_window(node, shape))
+        case MaxPool2d():
+            return (shape[0], *_window(node, shape))
+        case Linear(in_features=features) if shape == (features,):
+            return (node.out_features,)
+        case AdaptiveAvgPool2d():
+            return (shape[0], 1, 1)
+        case Flatten():
+            return (prod(shape),)
+        case ReLU() | Dropout():
+            return shape
+        case BatchNorm2d(channels=channels) if shape[0] == channels:
+            return shape
+    raise UserError(f"layer {node.name} can't take an input of shape {shape}; use the model's own")
+
+
+def parameter_shapes(node: Leaf) -> dict[str, Shape]:
+    """Trained tensors of a leaf: {'weight': shape, 'bias': shape}, empty for a layer without any."""
+    match node:
+        case Conv2d():
+            weight: Shape = (node.out_channels, node.in_channels, node.kernel, node.kernel)
+            return {"weight": weight} | ({"bias": (node.out_channels,)} if node.bias else {})
+        case Linear():
+            weight = (node.out_features, node.in_features)
+            return {"weight": weight} | ({"bias": (node.out_features,)} if node.bias else {})
+        case BatchNorm2d():
+            return {"weight": (node.channels,), "bias": (node.channels,)}
+        case _:
+            return {}
+
+
+def layer_costs(model: Model, dtype_bytes: int = 4) -> list[LayerCost]:
+    """Cost of every layer in order of execution; a Residual adds layers `NAME.add` and `NAME.relu`.
+
+    `dtype_bytes` is the size of an activation and of a weight: 4 for FP32 and TF32, 2 for FP16 and BF16.
+    """
+    return list(_costs(model.nodes, model.input_shape, False, dtype_bytes))
+
+
+def parameter_count(model: Model) -> int:
+    """Trained parameters (BatchNorm's running statistics are buffers, not parameters)."""
+    return sum(prod(shape) for leaf in leaves(model.nodes) for shape in parameter_shapes(leaf).values())
+
+
+def forward_flops(model: Model) -> int:
+    """FLOPs of the forward pass of one sample."""
+    return sum(cost.flops for cost in layer_costs(model))
+
+
+def training_flops(model: Model, batch: int = 1) -> int:
+    """FLOPs of forward and backward of `batch` samples, without the optimizer.
+
+    Three times the forward pass less the first layer's input gradient, which nobody asks for.
+    """
+    return batch * sum(cost.training_flops for cost in layer_costs(model))
+
+
+def forward_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
+    """Bytes that unfused kernels move in the forward pass of a batch."""
+    costs = layer_costs(model, dtype_bytes)
+    return sum(batch * (cost.bytes_read + cost.bytes_written) + cost.weight_bytes for cost in costs)
+
+
+def training_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
+    """Bytes that unfused kernels move in forward and backward of a batch, without the optimizer."""
+    costs = layer_costs(model, dtype_bytes)
+    backward = sum(batch * (cost.backward_bytes_read + cost.backward_bytes_written) for cost in costs)
+    # Backward reads the weights for the input gradient and writes as many weight gradients.
+    weights = sum(cost.weight_bytes * (2 if cost.backward_bytes_written else 1) for cost in costs)
+    return forward_bytes(model, batch, dtype_bytes) + backward + weights
+
+
+def _window(node: Conv2d | MaxPool2d, shape: Shape) -> tuple[int, int]:
+    sizes = [(extent + 2 * node.padding - node.kernel) // node.stride + 1 for extent in shape[1:]]
+    if len(sizes) != 2 or min(sizes) < 1:
+        raise UserError(f"input {shape} is too small for layer {node.name}; use larger images, as 3x32x32")
+    return sizes[0], sizes[1]
+
+
+def _costs(
+    nodes: tuple[Node, ...], shape: Shape, trained: bool, size: int
+) -> Generator[LayerCost, None, tuple[Shape, bool]]:
+    """Yields costs; returns the shape after `nodes` and whether that tensor needs a gradient."""
+    for node in nodes:
+        if isinstance(node, Residual):
+            after_main, main_trained = yield from _costs(node.main, shape, trained, size)
+            after_shortcut, shortcut_trained = yield from _costs(node.shortcut, shape, trained, size)
+            assert after_main == after_shortcut, f"{node.name}: {after_main} + {after_shortcut}"
+            yield _add(node.name, after_main, shape, trained, size)
+            shape, trained = after_main, main_trained or shortcut_trained
+            yield _leaf(ReLU(name=f"{node.name}.relu"), shape, trained, size)
+        else:
+            cost = _leaf(node, shape, trained, size)
+            yield cost
+            shape, trained = cost.out_shape, trained or cost.parameters > 0
+    return shape, trained
+
+
+def _leaf(node: Leaf, shape: Shape, trained: bool, size: int) -> LayerCost:
+    made = out_shape(node, shape)
+    parameters = sum(prod(tensor) for tensor in parameter_shapes(node).values())
+    read, written = prod(shape) * size, prod(made) * size
+    flops = backward_read = 0
+    match node:
+        case Conv2d():
+            flops = 2 * prod(made) * node.in_channels * node.kernel**2
+        case Linear():
+            flops = 2 * node.in_features * node.out_features
+    match node:
+        case Flatten():
+            read = written = 0  # a view: nothing moves
+        case Conv2d() | Linear():  # two kernels read the output's gradient, one the saved input
+            backward_read = read + written * (2 if trained else 1)
+        case BatchNorm2d():  # the output's gradient and the saved input
+            backward_read = read + written
+        case AdaptiveAvgPool2d():
+            backward_read = written if trained else 0
+        case _:  # the output's gradient and a saved output, mask or index
+            backward_read = 2 * written if trained else 0
+    return LayerCost(
+        name=node.name,
+        kind=type(node).__name__,
+        in_shape=shape,
+        out_shape=made,
+        parameters=parameters,
+        flops=flops,
+        input_grad_flops=flops if trained else 0,
+        weight_grad_flops=flops,
+        bytes_read=read,
+        bytes_written=written,
+        backward_bytes_read=backward_read,
+        backward_bytes_written=read if trained else 0,
+        weight_bytes=parameters * size,
+    )
+
+
+def _add(name: str, made: Shape, taken: Shape, trained: bool, size: int) -> LayerCost:
+    """The sum that ends a residual block; backward, the two branches' input gradients are summed."""
+    moved = prod(taken) * size if trained else 0
+    return LayerCost(
+        name=f"{name}.add",
+        kind="Add",
+        in_shape=made,
+        out_shape=made,
+        bytes_read=2 * prod(made) * size,
+        bytes_written=prod(made) * size,
+        backward_bytes_read=2 * moved,
+        backward_bytes_written=moved,
+    )
