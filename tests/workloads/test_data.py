@@ -1,0 +1,190 @@
+"""Data sets: catalog, preparation, verification, and what is said where one is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import io
+import struct
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from breakeven.errors import UserError
+from breakeven.workloads import data, fetch, prepare
+from breakeven.workloads.data import DATA, load
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data directory; the system's folder and the home directory are out of sight."""
+    monkeypatch.setenv("BREAKEVEN_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(fetch, "SYSTEM_DATA", tmp_path / "system")
+    return tmp_path / "data"
+
+
+def write_idx(path: Path, values: np.ndarray) -> None:  # type: ignore[type-arg]
+    header = bytes((0, 0, 8, values.ndim)) + struct.pack(f">{values.ndim}I", *values.shape)
+    content = header + values.astype(np.uint8).tobytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def write_fashion(folder: Path, n: int = 6, suffix: str = ".gz") -> np.ndarray:  # type: ignore[type-arg]
+    images = np.arange(n * 28 * 28).astype(np.uint8).reshape(n, 28, 28)
+    for stem in ("train", "t10k"):
+        write_idx(folder / f"{stem}-images-idx3-ubyte{suffix}", images)
+        write_idx(folder / f"{stem}-labels-idx1-ubyte{suffix}", np.arange(n) % 10)
+    return images
+
+
+def small(name: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaces a catalog entry by one of n images of unknown content."""
+    entry = dataclasses.replace(DATA[name], n_train=n, n_test=n, split_hashes=None)
+    monkeypatch.setitem(DATA, name, entry)
+
+
+@pytest.mark.parametrize("name", ["digits", "synthetic"])
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_offline_sets_are_what_the_catalog_says(name: str, split: str) -> None:
+    got, known = load(name, split), DATA[name]
+    n = known.n_train if split == "train" else known.n_test
+    assert got.images.shape == (n, 3, 32, 32) and got.images.dtype == np.uint8
+    assert got.labels.shape == (n,) and got.labels.dtype == np.int64
+    assert set(np.unique(got.labels)) == set(range(known.classes))
+    assert known.split_hashes and got.content_hash == known.split_hashes[split == "test"]
+    if split == "train":
+        for channel in range(3):
+            # A histogram: exact, and without a floating-point copy of the images.
+            counts = np.bincount(got.images[:, channel].ravel(), minlength=256)
+            values = np.arange(256) / 255
+            mean = np.average(values, weights=counts)
+            std = np.average((values - mean) ** 2, weights=counts) ** 0.5
+            assert known.mean[channel] == pytest.approx(mean, abs=6e-5)
+            assert known.std[channel] == pytest.approx(std, abs=6e-5)
+
+
+def test_synthetic_has_no_zero_and_no_accuracy() -> None:
+    assert load("synthetic", "test").images.min() == 1
+    assert not DATA["synthetic"].labelled
+
+
+def test_digits_are_the_package_s() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    data_set, labels = datasets.load_digits(return_X_y=True)
+    train, test = load("digits", "train"), load("digits", "test")
+    both = np.concatenate([train.images, test.images])
+    assert np.array_equal(np.sort(np.concatenate([train.labels, test.labels])), np.sort(labels))
+    assert (both[:, 0] == both[:, 2]).all() and (both[:, 0, ::4, ::4] == both[:, 0, 3::4, 3::4]).all()
+    rounded = np.floor(data_set.sum(axis=0) * 255 / 16)
+    assert both[:, 0, ::4, ::4].reshape(-1, 64).sum(axis=0) == pytest.approx(rounded, abs=len(labels) / 2)
+
+
+def test_fashion_mnist_where_it_is_installed() -> None:
+    if reason := data.missing("fashion-mnist"):
+        pytest.skip(reason)
+    assert load("fashion-mnist", "test").images.shape == (10_000, 3, 32, 32)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_fashion_mnist_is_padded_to_32(suffix: str, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = write_fashion(nowhere / "fashion-mnist", suffix=suffix)
+    small("fashion-mnist", 6, monkeypatch)
+    got = load("fashion-mnist", "train")
+    assert got.images.shape == (6, 3, 32, 32) and got.labels.tolist() == [0, 1, 2, 3, 4, 5]
+    for channel in range(3):
+        assert np.array_equal(got.images[:, channel, 2:30, 2:30], images)
+    assert got.images.sum(dtype=np.int64) == 3 * images.sum(dtype=np.int64)
+
+
+def test_a_given_root_is_the_only_place(
+    nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_fashion(nowhere / "fashion-mnist")
+    write_fashion(tmp_path / "mine")
+    small("fashion-mnist", 6, monkeypatch)
+    assert len(load("fashion-mnist", "test", root=tmp_path / "mine").images) == 6
+    with pytest.raises(UserError, match=f"not here in {tmp_path / 'typo'}"):
+        load("fashion-mnist", "test", root=tmp_path / "typo")
+
+
+def test_debians_folder_is_searched(nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fashion(tmp_path / "system" / "fashion-mnist")
+    small("fashion-mnist", 6, monkeypatch)
+    assert len(load("fashion-mnist", "train").images) == 6
+    assert data.missing("fashion-mnist") is None
+
+
+def test_other_content_than_the_catalogs_is_refused(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fashion(nowhere / "fashion-mnist")
+    with pytest.raises(UserError, match="has 6 images, not 60000"):
+        load("fashion-mnist", "train")
+    entry = dataclasses.replace(DATA["fashion-mnist"], n_train=6)
+    monkeypatch.setitem(DATA, "fashion-mnist", entry)
+    with pytest.raises(UserError, match="is not version"):
+        load("fashion-mnist", "train")
+
+
+@pytest.mark.parametrize("name", ["fashion-mnist", "cifar10"])
+def test_a_missing_set_names_every_way_to_get_it(name: str, nowhere: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        load(name, "train")
+    message = str(caught.value)
+    assert all(way in message for way in DATA[name].how_to_get)
+    assert message == data.missing(name) and "\n" not in message
+    assert not nowhere.exists()  # nothing was downloaded, nor a folder made
+
+
+def test_download_only_when_asked(nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fashion(tmp_path / "mirror")
+    small("fashion-mnist", 6, monkeypatch)
+    monkeypatch.setattr(prepare, "FASHION_URL", f"{(tmp_path / 'mirror').as_uri()}/")
+    assert len(load("fashion-mnist", "train", download=True).images) == 6
+    assert sorted(file.name for file in (nowhere / "fashion-mnist").iterdir()) == [
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+    ]
+
+
+def test_a_failed_download_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "data" / "file"
+    with pytest.raises(UserError, match="can't download"):
+        fetch.download((tmp_path / "absent").as_uri(), target)
+    assert not any(target.parent.iterdir())
+
+
+def test_a_lost_connection_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Response(io.BytesIO):
+        headers: ClassVar = {"Content-Length": "10"}
+
+    monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: Response(b"short"))
+    with pytest.raises(UserError, match="after 5 of 10 bytes"):
+        fetch.download("https://example.org/file", tmp_path / "file")
+    assert not any(tmp_path.iterdir())
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UserError, match="fashion-mnist"):
+        load("fashion", "train")
+    with pytest.raises(UserError, match="use train or test"):
+        load("digits", "validation")
+
+
+def test_the_hash_sees_labels_and_shape() -> None:
+    images, labels = np.zeros((2, 3, 4, 4), np.uint8), np.zeros(2, np.int64)
+    hashes = {
+        data.content_hash(images, labels),
+        data.content_hash(images, labels + 1),
+        data.content_hash(images + np.uint8(1), labels),
+        data.content_hash(images.reshape(2, 3, 2, 8), labels),
+    }
+    assert len(hashes) == 4
+
+
+def test_identities_need_no_data() -> None:
+    identities = {name: entry.identity for name, entry in DATA.items()}
+    assert identities["cifar10"] == "md5:c58f30108f718f92721af3b95e74349a"
+    assert all(identities[name].startswith("sha256:") for name in ("digits", "fashion-mnist", "synthetic"))
+    assert len(set(identities.values())) == len(DATA)
