@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 ID_VERSION = 1
-"""Version of the id rule itself. It changes only if equal cases would get other ids; it is part of every id."""
+"""Version of the id rule. It changes only if equal cases would get other ids; it is part of every id."""
 
 ID_LENGTH = 16
 """Hex digits kept of the sha256: 64 bits, a collision chance below 1e-9 at 100,000 cases (birthday bound)."""

@@ -21,7 +21,8 @@ class Recipe:
     """How a model is trained, every constant of the formulas included.
 
     Adam as Kingma and Ba 2015, algorithm 1, with epsilon outside the square root of the corrected second
-    moment: w -= lr * mhat / (sqrt(vhat) + eps). StepLR multiplies the rate by `gamma` every `step_size` epochs.
+    moment: w -= lr * mhat / (sqrt(vhat) + eps). StepLR multiplies the rate by `gamma` every `step_size`
+    epochs.
     """
 
     optimizer: Literal["adam"] = "adam"
@@ -98,7 +99,7 @@ class Device:
 
     @property
     def label(self) -> str:
-        """The text that names this device on the command line: `cpu:threads=4`, `cuda:0`, `sim:gpu:noise=0.1`."""
+        """The text that names this device: `cpu:threads=4`, `cuda:0`, `sim:gpu:noise=0.1`."""
         if self.kind == "sim":
             return ":".join(["sim", self.name or "", *(f"{key}={value}" for key, value in self.options)])
         if self.kind == "cuda":

@@ -1,7 +1,7 @@
 """results.jsonl: append one line durably, read all of them, keep two runs off one folder.
 
-Knows nothing about what the numbers mean. A torn last line is forgiven (a crash in mid-write); any other damage
-is refused with its line number.
+Knows nothing about what the numbers mean. A torn last line is forgiven (a crash in mid-write); any other
+damage is refused with its line number.
 """
 
 import contextlib
@@ -158,19 +158,21 @@ def read(path: str | Path) -> Results:
 def append(path: Path, line: Line) -> None:
     """Adds one line and returns only when it is on the disk (fsync).
 
-    A torn last line left by a crash is cut off first, so that the new line does not join it; a last line that is
-    whole but for its newline is kept. Raises UserError if the disk is full or the folder cannot be written.
+    A torn last line left by a crash is cut off first, so that the new line does not join it; a last line that
+    is whole but for its newline is kept. Raises UserError if the disk is full or the folder is read-only.
     """
     data = encode(line)
     try:
         new = not path.exists()
-        with path.open("r+b" if not new else "xb") as file:
+        # Unbuffered: after a failed write nothing may be left in a buffer to be written later.
+        with path.open("r+b" if not new else "x+b", buffering=0) as file:
             start = _end_of_whole_lines(file)
             file.seek(start)
             file.truncate()
             try:
-                file.write(data)
-                file.flush()
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
                 os.fsync(file.fileno())
             except OSError:
                 # Leave no half line behind on a full disk: what was there before stays readable.
@@ -215,7 +217,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder for one run. Raises UserError if another run holds it; ends with the process, crash or not."""
+    """Holds the folder for one run, until the process ends. UserError if another run holds it."""
     import fcntl
 
     try:

@@ -4,6 +4,7 @@ Knows nothing about files or statistics: raw facts only, nothing derived is stor
 """
 
 import dataclasses
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -45,8 +46,8 @@ Purpose = Literal["measure", "select", "confirm"]
 class Block:
     """One timed block: `n_steps` steps that worked on `samples` samples took `ns` nanoseconds.
 
-    Synchronised at both edges. `warmup`: before the steady state. `boundary`: the block begins with the change
-    from one epoch to the next, so it holds that cost besides its steps.
+    Synchronised at both edges. `warmup`: before the steady state. `boundary`: the block begins with the
+    change from one epoch to the next, so it holds that cost besides its steps.
     """
 
     n_steps: int
@@ -58,7 +59,7 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Epoch:
-    """One epoch of a full run. `loss` is the mean training loss, `accuracy` the share right on the test set."""
+    """One epoch of a full run. `loss`: mean training loss; `accuracy`: share right on the test set."""
 
     index: int
     train_ns: int
@@ -127,8 +128,8 @@ class Attempt:
 
     @property
     def attempt_id(self) -> str:
-        """`CASE/rREPLICATE/aATTEMPT`: how findings cite this line and how `continues` names it."""
-        return f"{self.case_id}/{self.purpose}/r{self.replicate}/a{self.attempt}"
+        """`CASE/REGION/PURPOSE/rREPLICATE/aATTEMPT`: how findings and `continues` name this line."""
+        return f"{self.case_id}/{self.region}/{self.purpose}/r{self.replicate}/a{self.attempt}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +152,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StudyLine:
-    """The resolved study that the following lines answer. `case_ids` in the order of the product of its axes."""
+    """The resolved study that the following lines answer; `case_ids` in the order of its axes."""
 
     kind: Literal["study"] = "study"
     schema: str = SCHEMA
@@ -183,7 +184,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ceiling:
-    """A measured peak of this machine: `value` in `unit` (say `tflop_per_s`, `gb_per_s`), with its conditions."""
+    """A measured peak of this machine: `value` in `unit` (`tflop_per_s`, `gb_per_s`), with its conditions."""
 
     kind: Literal["ceiling"] = "ceiling"
     schema: str = SCHEMA
@@ -201,6 +202,15 @@ Line = Attempt | Check | StudyLine | Fingerprint | Ceiling
 KINDS: dict[str, type[Any]] = {
     "attempt": Attempt, "check": Check, "study": StudyLine, "fingerprint": Fingerprint, "ceiling": Ceiling,
 }  # fmt: skip
+
+
+def steady_step_ns(attempt: Attempt) -> float | None:
+    """Median nanoseconds a step over the steady blocks of one process; None if it has none.
+
+    Blocks of warm-up and blocks that hold an epoch boundary are left out.
+    """
+    steady = [b.ns / b.n_steps for b in attempt.blocks if not (b.warmup or b.boundary)]
+    return statistics.median(steady) if steady else None
 
 
 def replace(line: Attempt, **changes: Any) -> Attempt:

@@ -10,15 +10,16 @@ from breakeven.errors import UserError
 from breakeven.records.case import Tuning
 
 # Each step of the ladder: its name and what it changes on top of the steps before it.
-# Eight loader workers: what the hand-made H200 runs used on 16 cores; clipped to the cores offered by the plan.
-_WORKERS = ("workers", {"workers": 8, "pinned": True})
-_ON_DEVICE = ("on-device", {"residency": "device", "augment_on": "device"})
-_NO_SYNC = ("no-sync", {"loss_sync": "epoch"})
-_CHANNELS_LAST = ("channels-last", {"layout": "channels-last"})
-_BF16 = ("bf16", {"precision": "bf16"})
-_COMPILE = ("compile", {"execution": "compile:default"})
+# Eight loader workers: what people set on hosts of 8 to 16 cores.
+_Change = tuple[str, dict[str, object]]
+_WORKERS: _Change = ("workers", {"workers": 8, "pinned": True})
+_ON_DEVICE: _Change = ("on-device", {"residency": "device", "augment_on": "device"})
+_NO_SYNC: _Change = ("no-sync", {"loss_sync": "epoch"})
+_CHANNELS_LAST: _Change = ("channels-last", {"layout": "channels-last"})
+_BF16: _Change = ("bf16", {"precision": "bf16"})
+_COMPILE: _Change = ("compile", {"execution": "compile:default"})
 
-LADDERS: dict[str, tuple[tuple[str, dict[str, object]], ...]] = {
+LADDERS: dict[str, tuple[_Change, ...]] = {
     "cuda": (
         ("as-written", {}),
         _WORKERS,
@@ -46,7 +47,7 @@ PRESETS: tuple[str, ...] = tuple(dict.fromkeys(name for ladder in LADDERS.values
 
 
 def preset(name: str, device_kind: str, base: Tuning | None = None) -> Tuning:
-    """The tuning that `name` stands for on `device_kind` (`cpu`, `cuda`, `sim`), all steps before it included.
+    """The tuning that `name` stands for on `device_kind` (cpu, cuda, sim), all steps before it included.
 
     A name that this kind of device does not have falls back to the step before it on the other ladder that
     exists here (`cuda-graph` on a CPU is `no-sync`); `preset_used` says which. Raises UserError for a name

@@ -1,0 +1,84 @@
+"""breakeven as a library: `import breakeven.api as be`.
+
+Knows nothing about terminals: it returns values and raises `breakeven.errors.UserError`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from breakeven.analysis import understand
+from breakeven.analysis.findings import Understanding
+from breakeven.records.file import Results, read
+from breakeven.runner.plan import Plan
+from breakeven.runner.plan import plan as _plan
+from breakeven.runner.run import Summary
+from breakeven.runner.run import run as _run
+from breakeven.runner.session import Event
+from breakeven.runner.study import Study, load_study
+from breakeven.runner.survey import Survey, fingerprint_of, survey
+
+__all__ = [
+    "Event",
+    "Plan",
+    "Results",
+    "Study",
+    "Summary",
+    "Survey",
+    "Understanding",
+    "load_study",
+    "look",
+    "measure",
+    "plan",
+    "read",
+    "results_folder",
+    "understand",
+]
+
+
+def look(study: Study) -> Survey:
+    """What is on this machine of what the study needs: its runtimes, cores and GPUs."""
+    return survey(tuple(dict.fromkeys(study.runtimes_used)))
+
+
+def plan(study: Study, found: Survey) -> Plan:
+    """The study's cases that can run here, and the others with the reason why not."""
+    from breakeven import runtimes
+    from breakeven.workloads.data import missing
+
+    def cannot(case: Any) -> str | None:
+        name = case.tuning.runtime
+        answer = found.runtimes.get(name)
+        if answer is not None and answer.reason:
+            return answer.reason
+        return runtimes.load(name).supports(case)
+
+    return _plan(study, cores=found.cores, gpus=found.gpus, supports=cannot, data_missing=missing)
+
+
+def results_folder(study: Study, out: Path | None) -> Path:
+    """Where the study's results go: `out`, else breakeven-results/NAME under the working folder."""
+    return out if out is not None else Path("breakeven-results") / study.name
+
+
+def measure(
+    study: Study,
+    folder: Path,
+    *,
+    fresh: bool = False,
+    on_event: Callable[[Event], None] = lambda event: None,
+    hurry: Callable[[], str | None] = lambda: None,
+) -> Summary:
+    """Runs the study into `folder` (goes on where its results end). Raises UserError."""
+    found = look(study)
+    return _run(
+        study, plan(study, found), folder, fingerprint_of(found), on_event=on_event, hurry=hurry, fresh=fresh
+    )
+
+
+def overrides(values: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
+    """Command-line values as study keys: the flags that were given, and the `--set KEY=VALUE` texts."""
+    given: dict[str, Any] = {key: value for key, value in values.items() if value not in (None, [], ())}
+    if sets:
+        given["set"] = list(sets)
+    return given

@@ -1,0 +1,340 @@
+"""The command line: verbs, options, exit codes. With `progress`, the only place that prints or exits.
+
+Knows nothing about how anything is measured or worked out. Nothing heavy is imported before a verb needs it.
+"""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from breakeven import __version__
+from breakeven.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from breakeven.analysis.findings import Understanding
+    from breakeven.runner.study import Study
+
+OK, USER_ERROR, USAGE, SOME_FAILED, GATE, INTERRUPTED = 0, 1, 2, 3, 4, 130
+FAILURES = frozenset(
+    {"error", "invalid", "timeout", "killed", "device_mismatch", "precision_mismatch", "output_mismatch"}
+)
+"""Outcomes that make a run exit 3. A searched out-of-memory or an unsupported case is no failure."""
+
+app = typer.Typer(
+    name="breakeven",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="How much faster is one device than another for your model, why, and is it worth it?",
+    epilog="Start with: breakeven run",
+)
+
+What = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[WHAT]...", help="A study's name, a YAML file or a model; nothing means quick."),
+]
+Results = Annotated[list[str], typer.Argument(metavar="RESULTS...", help="A folder, a results.jsonl, or -.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes on stderr.")]
+Axis = list[str] | None
+Model = Annotated[Axis, typer.Option("--model", help="Model reference; repeat or separate by commas.")]
+DeviceOption = Annotated[
+    Axis, typer.Option("--device", help="cpu, cpu:threads=4, cuda:0, sim:gpu or auto; repeat for several.")
+]
+RuntimeOption = Annotated[Axis, typer.Option("--runtime", help="torch or sim.")]
+PrecisionOption = Annotated[Axis, typer.Option("--precision", help="default, fp32, tf32, bf16.")]
+Batch = Annotated[Axis, typer.Option("--batch", help="Samples a step: 128, or 1..64 doubling.")]
+TuningOption = Annotated[Axis, typer.Option("--tuning", help="Preset: as-written, workers, on-device, ...")]
+Data = Annotated[Axis, typer.Option("--data", help="digits, fashion-mnist, cifar10 or synthetic.")]
+Full = Annotated[bool, typer.Option("--full", help="Also train all epochs: accuracy, and forecasts judged.")]
+MaxTime = Annotated[
+    str | None, typer.Option("--max-time", metavar="TIME", help="Stop cleanly after this long: 10min, 1h.")
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any study key: --set recipe.epochs=2.")
+]
+Out = Annotated[Path | None, typer.Option("-o", metavar="DIR", help="Default: breakeven-results/NAME.")]
+
+
+def main() -> NoReturn:
+    """The console script: runs a verb; every user error is one line on stderr."""
+    try:
+        status = app(standalone_mode=False)
+    except UsageError as error:
+        _fail(str(error), USAGE)
+    except UserError as error:
+        _fail(str(error), USER_ERROR)
+    except KeyboardInterrupt:
+        _fail("interrupted", INTERRUPTED)
+    except typer.Abort:
+        _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away; nothing is left to say to it
+        sys.exit(OK)
+    except Exception as error:
+        shown = _usage_text(error)
+        if shown is None:
+            raise
+        _fail(shown, USAGE)
+    sys.exit(status if isinstance(status, int) else OK)
+
+
+def _usage_text(error: Exception) -> str | None:
+    """The one line of a command-line error raised by the option parser; None for anything else."""
+    text = getattr(error, "format_message", None)
+    if text is None or not hasattr(error, "exit_code"):
+        return None
+    return " ".join(str(text()).split())
+
+
+def _fail(text: str, status: int) -> NoReturn:
+    print(f"breakeven: {text}", file=sys.stderr)
+    sys.exit(status)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"breakeven {__version__}")
+        raise typer.Exit(OK)
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """How much faster is one device than another for your model, why, and is it worth it?"""
+
+
+def _study(what: list[str] | None, sets: list[str] | None, **flags: Any) -> "Study":
+    from breakeven.api import load_study, overrides
+
+    return load_study(tuple(what or ()), overrides(flags, sets or ()))
+
+
+@app.command()
+def run(
+    what: What = None,
+    model: Model = None,
+    device: DeviceOption = None,
+    runtime: RuntimeOption = None,
+    precision: PrecisionOption = None,
+    batch: Batch = None,
+    tuning: TuningOption = None,
+    data: Data = None,
+    full: Full = False,
+    max_time: MaxTime = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")] = False,
+    set_: Sets = None,
+    out: Out = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Measure; the same command goes on where it stopped. Prints the verdict and where the report is."""
+    from breakeven import api
+    from breakeven.progress import Progress
+
+    study = _study(
+        what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
+        tuning=tuning, data=data, full=full or None, max_time=max_time,
+    )  # fmt: skip
+    folder = api.results_folder(study, out)
+    wish = _Interrupts()
+    with Progress(quiet=quiet) as progress:
+        found = api.look(study)
+        planned = api.plan(study, found)
+        progress.note(_heading(study, planned))
+        for skip in planned.skips:
+            progress.note(f"skip {skip.what}: {skip.reason}")
+        for note in planned.notes:
+            progress.note(note)
+        with wish:
+            summary = api.measure(study, folder, fresh=fresh, on_event=progress.show, hurry=wish.asked)
+        if wish.asked():
+            progress.note("stopped; the same command goes on from here")
+        elif summary.stopped:
+            progress.note(f"stopped at --max-time; the same command goes on from here ({summary.path})")
+    understanding = api.understand([api.read(summary.path)])
+    page = _save_report(understanding, folder / "report.html", quiet=quiet)
+    _print_report(understanding, as_json=as_json)
+    if not as_json and not quiet:
+        _after(folder, page, study)
+    if wish.asked():
+        return INTERRUPTED
+    return SOME_FAILED if FAILURES & set(summary.outcomes) else OK
+
+
+class _Interrupts:
+    """Ctrl-C once asks to finish the running attempt and stop; twice asks to stop at once."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before: Any = None
+
+    def __enter__(self) -> "_Interrupts":
+        self._before = signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _on_signal(self, signum: int, frame: object) -> None:
+        self._count += 1
+        if self._count == 1:
+            print("\nfinishing the running attempt; Ctrl-C again stops at once", file=sys.stderr)
+
+    def asked(self) -> str | None:
+        return (None, "finish", "kill")[min(self._count, 2)]
+
+
+def _heading(study: "Study", planned: Any) -> str:
+    from breakeven.runner.plan import describe
+
+    return describe(study, planned)
+
+
+def _save_report(understanding: "Understanding", path: Path, *, quiet: bool) -> Path | None:
+    """Writes the HTML report; without the extra that draws charts, says how to get it instead."""
+    from breakeven import report
+
+    try:
+        report.write(report.build(understanding), understanding, path)
+    except UserError as error:
+        if not quiet:
+            print(f"breakeven: no report.html: {error}", file=sys.stderr)
+        return None
+    return path
+
+
+def _print_report(understanding: "Understanding", *, as_json: bool) -> None:
+    from breakeven import report
+
+    if as_json:
+        print(json.dumps(report.document(understanding), allow_nan=False))
+    else:
+        print(report.text(report.build(understanding), width=80, colour=_colour()))
+
+
+def _colour() -> bool:
+    import os
+
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _after(folder: Path, page: Path | None, study: "Study") -> None:
+    print(f"Saved {folder}/" + (f" ({page.name})" if page else ""))
+    print(f"Next: breakeven report {folder} -o report.md")
+
+
+@app.command()
+def plan(
+    what: What = None,
+    model: Model = None,
+    device: DeviceOption = None,
+    runtime: RuntimeOption = None,
+    precision: PrecisionOption = None,
+    batch: Batch = None,
+    tuning: TuningOption = None,
+    data: Data = None,
+    full: Full = False,
+    max_time: MaxTime = None,
+    set_: Sets = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Show the cases, the skips with reasons and the estimated time; run nothing."""
+    from breakeven import api
+    from breakeven.runner.plan import describe, document, table
+
+    study = _study(
+        what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
+        tuning=tuning, data=data, full=full or None, max_time=max_time,
+    )  # fmt: skip
+    planned = api.plan(study, api.look(study))
+    if as_json:
+        print(json.dumps(document(study, planned), allow_nan=False))
+        return OK
+    if not quiet:
+        print(describe(study, planned))
+    print(table(planned))
+    return OK
+
+
+@app.command()
+def report(
+    results: Results,
+    out: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", help=".html .md .csv .json .svg .png .txt")
+    ] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Print what the results say, or write it to a file by its suffix."""
+    from breakeven import api
+    from breakeven import report as reports
+
+    understanding = api.understand([_read(name) for name in results], show_all=show_all)
+    if out is not None:
+        reports.write(reports.build(understanding), understanding, out)
+        if not quiet:
+            print(f"Saved {out}", file=sys.stderr)
+    if out is None or as_json:
+        _print_report(understanding, as_json=as_json)
+    return OK
+
+
+def _read(name: str) -> Any:
+    from breakeven.records import file
+
+    return file.read_text(sys.stdin.buffer.read(), "stdin") if name == "-" else file.read(name)
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(metavar="studies|models|devices|runtimes|data")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """List what can be named."""
+    from breakeven.report.plain import columns
+    from breakeven.runner import inventory
+
+    rows = inventory.rows(what)
+    print(json.dumps(rows, allow_nan=False) if as_json else columns(rows))
+    return OK
+
+
+@app.command()
+def doctor(as_json: Json = False, quiet: Quiet = False) -> int:
+    """Show what is here, what is missing, and what would spoil a measurement."""
+    from breakeven.runner import inventory
+
+    found = inventory.doctor()
+    print(json.dumps(found, allow_nan=False) if as_json else _doctor_text(found))
+    return OK
+
+
+def _doctor_text(found: dict[str, Any]) -> str:
+    from breakeven.report.plain import columns
+
+    parts = [f"breakeven {found['breakeven']}, {found['cores_offered']} cores offered, {found['gpus']} GPUs"]
+    parts += [columns(found[what]) for what in ("runtimes", "devices", "data")]
+    concerns = [
+        {"": concern["severity"], "concern": concern["text"], "what to do": concern["fix"]}
+        for concern in found["concerns"]
+    ]
+    parts.append(columns(concerns) if concerns else "Nothing here would spoil a measurement.")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    main()

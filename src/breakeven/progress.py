@@ -1,0 +1,103 @@
+"""Live progress on stderr: attempts done, the running one with its estimate, time left.
+
+Knows nothing about how attempts are made; it is told events and draws them. Where stderr is no terminal it
+prints one plain line for each finished attempt, so that a log stays readable.
+"""
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from breakeven.units import format_duration
+
+if TYPE_CHECKING:
+    from breakeven.records.lines import Attempt
+    from breakeven.runner.session import Event
+
+REDRAWS_PER_S = 8.0
+"""Redraws a second: enough to look alive, too few to disturb the processes being measured."""
+
+
+class Progress:
+    """Draws events on stderr while it is open; `quiet` draws nothing."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live: Any = None
+        self._last = 0.0
+
+    def __enter__(self) -> "Progress":
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live("", console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+            self._live = None
+
+    def note(self, text: str) -> None:
+        """A line that stays on the screen."""
+        if self._quiet:
+            return
+        if self._live is not None:
+            self._live.console.print(text, highlight=False, markup=False)
+        else:
+            print(text, file=sys.stderr)
+
+    def show(self, event: "Event") -> None:
+        """Draws one event of the runner."""
+        if self._quiet:
+            return
+        if event.kind == "note":
+            self.note(event.text)
+        elif event.kind == "line" and event.line is not None:
+            line: Any = event.line
+            if self._live is None:
+                print(_finished(event, line), file=sys.stderr)
+            elif line.outcome != "ok":
+                self.note(f"{event.label}: {line.outcome}: {line.reason}")
+        if self._live is not None and (event.kind != "progress" or self._due()):
+            self._live.update(_bar(event), refresh=True)
+
+    def _due(self) -> bool:
+        now = time.monotonic()
+        if now - self._last < 1 / REDRAWS_PER_S:
+            return False
+        self._last = now
+        return True
+
+
+def _finished(event: "Event", line: "Attempt") -> str:
+    from breakeven.records.lines import steady_step_ns
+
+    step = steady_step_ns(line)
+    result = f"{format_duration(step / 1e9)} a step" if step else line.outcome
+    if line.outcome != "ok":
+        result = f"{line.outcome}: {line.reason}"
+    elif line.epochs:
+        result = f"{len(line.epochs)} epochs, accuracy {line.accuracy if line.accuracy is not None else '-'}"
+    return f"[{event.done}/{event.total}] {event.label}: {result}"
+
+
+def _bar(event: "Event") -> Any:
+    from rich.text import Text
+
+    width = 20
+    filled = round(width * event.done / event.total) if event.total else 0
+    parts = [f"[{'#' * filled}{'-' * (width - filled)}] {event.done}/{event.total}", event.label]
+    if event.estimate_ns:
+        spread = f" +-{event.relative_half_width:.1%}" if event.relative_half_width else ""
+        parts.append(f"{format_duration(event.estimate_ns / 1e9)} a step{spread}")
+    elif event.phase:
+        parts.append(event.phase)
+    if event.left_s is not None:
+        parts.append(f"{format_duration(event.left_s)} left")
+    return Text("  ".join(part for part in parts if part), overflow="ellipsis", no_wrap=True)

@@ -1,0 +1,228 @@
+"""One attempt in a fresh process: build the case, time it, report one result.
+
+Knows nothing about studies or other attempts. Whatever goes wrong becomes an outcome with a reason: a result
+is always sent unless the process itself dies, which the runner sees.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from breakeven import runtimes
+from breakeven.errors import Mismatch, Unsupported, UserError
+from breakeven.records.canonical import to_json
+from breakeven.records.case import Case, Device
+from breakeven.records.lines import Epoch
+from breakeven.runner.wire import case_from_json
+from breakeven.timing import Plan, Progress, Samples, sample_training, startup, train_epochs
+from breakeven.timing.cpu import core_ids_for
+from breakeven.timing.probes import named_probes
+
+EVENT_FD = "BREAKEVEN_EVENT_FD"
+"""Environment variable that tells a child which descriptor its events go to."""
+
+OOM_SIGNS = (
+    "out of memory",
+    "memoryerror",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "alloc_failed",
+)
+"""What frameworks say, in lower case, when memory runs out (torch's CPU and CUDA allocators, cuBLAS)."""
+
+LOSSES_KEPT = 20
+"""Losses of the first steps in a line: enough to compare two devices, small enough for a thousand lines."""
+
+Result = dict[str, Any]
+
+_stop_requested = False
+
+
+def emit(event_fd: int, event: Mapping[str, Any]) -> None:
+    """Writes one event as a JSON line. Raises BrokenPipeError when the runner is gone."""
+    data = (json.dumps(event, allow_nan=False) + "\n").encode()
+    while data:
+        data = data[os.write(event_fd, data) :]
+
+
+def main(request: Mapping[str, Any], event_fd: int) -> None:
+    """Runs the request (`what`: attempt, full or check) and emits {"event": "result", "result": {...}}."""
+    signal.signal(signal.SIGTERM, _on_stop)
+    emit(event_fd, {"event": "result", "result": _outcome(request, event_fd)})
+
+
+def _on_stop(signum: int, frame: object) -> None:
+    global _stop_requested
+    _stop_requested = True
+
+
+def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
+    try:
+        os.environ.update(request.get("environ", {}))
+        case = case_from_json(request["case"])
+        if case.device.threads is not None and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, core_ids_for(case.device.threads))
+        with _prepared(case) as (prepared, startup_ns):
+            run = {"attempt": _attempt, "full": _full, "check": _check}[request["what"]]
+            result = run(case, prepared, request, event_fd)
+            return _facts(prepared, startup_ns, request) | result
+    except Unsupported as error:
+        return {"outcome": "unsupported", "reason": _line(error)}
+    except Mismatch as error:
+        return {"outcome": error.outcome, "reason": _line(error)}
+    except UserError as error:
+        return {"outcome": "error", "reason": _line(error)}
+    except Exception as error:  # noqa: BLE001  the outermost border: the reason goes into the record
+        traceback.print_exc()
+        return classify(error)
+
+
+def classify(error: BaseException) -> Result:
+    """The outcome of an exception that a framework raised: oom, unsupported or error, with its reason."""
+    text = f"{type(error).__name__}: {_line(error)}"[:300]
+    low = text.lower()
+    if isinstance(error, MemoryError) or any(sign in low for sign in OOM_SIGNS):
+        return {"outcome": "oom", "reason": text}
+    if isinstance(error, NotImplementedError) or "not implemented for" in low:
+        return {"outcome": "unsupported", "reason": text}
+    return {"outcome": "error", "reason": text}
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+@contextlib.contextmanager
+def _prepared(case: Case) -> Iterator[tuple[runtimes.Prepared, int]]:
+    prepared, startup_ns = startup(lambda: runtimes.load(case.tuning.runtime).prepare(case))
+    try:
+        yield prepared, startup_ns
+    finally:
+        prepared.close()
+
+
+def _facts(prepared: runtimes.Prepared, startup_ns: int, request: Mapping[str, Any]) -> Result:
+    """What holds for any attempt: read back after the run, so that it is what really ran."""
+    observed = dict(prepared.observed()) | {"preload_ms": request["preload_ns"] / 1e6}
+    if hasattr(os, "sched_getaffinity"):
+        observed["cores_offered"] = len(os.sched_getaffinity(0))
+    return {
+        "outcome": "ok",
+        "startup_ns": startup_ns,
+        "steps_per_epoch": prepared.steps_per_epoch,
+        "eval_samples": prepared.eval_samples,
+        "observed": observed,
+        "hashes": dict(prepared.hashes),
+        "parameters": prepared.parameters,
+        "base_flags": ["simulated"] if prepared.simulated else [],
+        "base_nulls": dict(prepared.nulls),
+    }
+
+
+def _check(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+    checks = dict(prepared.checks())
+    failed = [name for name, found in checks.items() if found.get("ok") is False]
+    if failed:
+        return {"outcome": "output_mismatch", "reason": f"failed: {', '.join(failed)}", "checks": checks}
+    return {"outcome": "ok", "checks": checks}
+
+
+def _attempt(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+    """A sampled attempt: seconds of steps, one or two epoch boundaries, part of an evaluation."""
+
+    def on_progress(progress: Progress) -> None:
+        emit(event_fd, {"event": "progress", **to_json(progress)})
+
+    probes = _probes(case.device, prepared)
+    plan = Plan(**request["plan"])
+    samples = sample_training(prepared, plan, watch=tuple(probes.values()), on_progress=on_progress)
+    result = _watched(dict(zip(probes, samples.watched, strict=True))) | {"region": "train_step"}
+    result["flags"] += samples.flags
+    result["memory"] |= _memory(samples)
+    result |= {
+        "cold_ns": samples.cold_ns,
+        "blocks": to_json(samples.blocks),
+        "eval_blocks": to_json(samples.eval_blocks),
+        "losses": samples.losses[:LOSSES_KEPT],
+    }
+    if samples.counters_moved:
+        moved = ", ".join(f"{name} +{count}" for name, count in samples.counters_moved.items())
+        result |= {"outcome": "invalid", "reason": f"compiled or retraced inside the timed window: {moved}"}
+    return result
+
+
+def _memory(samples: Samples) -> dict[str, float]:
+    """The framework's peaks by name: `_cold` holds start-up and the search for kernels, the others do not."""
+    cold = {f"{name.removesuffix('_mib')}_cold_mib": mib for name, mib in samples.memory_cold.items()}
+    return cold | dict(samples.memory_warm)
+
+
+def _probes(device: Device, prepared: runtimes.Prepared) -> dict[str, Any]:
+    """Probes of this machine; a simulated device has nothing that they could observe."""
+    return {} if prepared.simulated else named_probes(device)
+
+
+def _watched(found: Mapping[str, Mapping[str, Any]]) -> Result:
+    """Sections of the record from what the probes reported; flags and null reasons are pooled."""
+    sections = {name: dict(values) for name, values in found.items()}
+    flags = [flag for values in sections.values() for flag in values.pop("flags", ())]
+    nulls = {
+        f"{name}.{key}": reason
+        for name, values in sections.items()
+        for key, reason in values.pop("nulls", {}).items()
+    }
+    memory = {key: mib for key, mib in sections.pop("memory", {}).items() if isinstance(mib, int | float)}
+    return {"flags": flags, "nulls": nulls, "memory": memory, **sections}
+
+
+def _full(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+    """A full run: every epoch and its test accuracy; saved at each epoch's end, so that it can be resumed."""
+    assert case.work.recipe is not None
+    total = case.work.recipe.epochs
+    folder, first, kept = Path(request["checkpoint"]), int(request["first_epoch"]), list(request["earlier"])
+    if first:
+        prepared.restore(folder / "state")
+    budget_s = request.get("budget_s")
+    deadline = time.monotonic() + budget_s if budget_s is not None else float("inf")
+
+    def on_epoch(epoch: Epoch) -> None:
+        kept.append(to_json(epoch))
+        _save(folder, prepared, kept, request["attempt"])
+        emit(event_fd, {"event": "epoch", "step_ns": epoch.train_ns / epoch.steps, "done": len(kept) / total})
+
+    probes = _probes(case.device, prepared)
+    for probe in probes.values():
+        probe.start()
+    epochs = train_epochs(
+        prepared,
+        first=first,
+        epochs=total,
+        should_stop=lambda: _stop_requested or time.monotonic() > deadline,
+        on_epoch=on_epoch,
+    )
+    result = _watched({name: probe.stop() for name, probe in probes.items()})
+    result["memory"] |= dict(prepared.memory())
+    result |= {"region": "train_run", "epochs": to_json(epochs)}
+    if len(kept) < total:
+        reason = f"stopped after {len(kept)} of {total} epochs"
+        return result | {"outcome": "interrupted", "reason": reason}
+    shutil.rmtree(folder, ignore_errors=True)
+    return result | {"accuracy": epochs[-1].accuracy if epochs else None}
+
+
+def _save(folder: Path, prepared: runtimes.Prepared, epochs: list[Any], attempt: int) -> None:
+    """Saves the training state so that a crash at any moment leaves the old one or the new one whole."""
+    fresh, state = folder / "state.new", folder / "state"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    prepared.save(fresh)
+    (fresh / "epochs.json").write_text(json.dumps({"attempt": attempt, "epochs": epochs}), encoding="utf-8")
+    shutil.rmtree(state, ignore_errors=True)
+    fresh.rename(state)

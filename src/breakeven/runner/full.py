@@ -1,0 +1,151 @@
+"""Full training runs: all epochs of the recipe, saved at each epoch's end, joined again after a stop.
+
+Knows nothing about sampled attempts.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from breakeven.errors import UserError
+from breakeven.records.lines import FINAL, RETRIED, Attempt
+from breakeven.runner.plan import PlannedCase, schedule
+from breakeven.runner.session import Session, attempt_line, attempt_once, close_seats, label, now
+
+FULL_TIMEOUT_S = 24 * 3600.0
+"""Seconds a full run may take without --max-time: a day, so that a hung one ends some time."""
+
+
+def run_all(session: Session) -> str | None:
+    """Runs every full run that is wanted and missing. Returns why it stopped early, else None."""
+    study = session.study
+    wanted = schedule(session.plan.cases, study.full_replicates, study.order_seed)
+    for replicate, _, planned in wanted:
+        _recover(session, planned, replicate)
+    todo = [item for item in wanted if _missing(session, item[2], item[0])]
+    session.total = session.done + len(todo)
+    session.tell("start")
+    for replicate, order, planned in todo:
+        budget_s = _budget_s(session)
+        if session.hurry():
+            return "interrupted"
+        if budget_s is not None and budget_s <= 0:
+            return "max-time"
+        close_seats(session)  # a replicate's process comes from a fresh parent
+        line = _full_run(session, planned, replicate, order, budget_s)
+        session.add(line, label(planned))
+        if line.outcome == "interrupted" and not session.hurry():
+            return "max-time"
+    return "interrupted" if session.hurry() else None
+
+
+def forget_checkpoints(folder: Path) -> None:
+    """Drops saved training states: a fresh start begins at epoch 0."""
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+def _budget_s(session: Session) -> float | None:
+    if session.study.max_time is None:
+        return None
+    return session.study.max_time - (time.monotonic() - session.started)
+
+
+def _full_run(
+    session: Session, planned: PlannedCase, replicate: int, order: int, budget_s: float | None
+) -> Attempt:
+    chain = _chain(session, planned, replicate)
+    earlier = [epoch for a in chain for epoch in a.epochs]
+    state = _state(session, planned, replicate)
+    saved = _saved_epochs(state)
+    if len(saved) != len(earlier):
+        # The state on disk does not belong to the file's lines: begin again rather than join what differs.
+        chain, saved = [], []
+    request: dict[str, Any] = {
+        "what": "full",
+        "checkpoint": str(state.parent),
+        "first_epoch": len(saved),
+        "earlier": saved,
+        "budget_s": budget_s,
+        "continues": chain[-1].attempt_id if chain else None,
+        "timeout_s": FULL_TIMEOUT_S if budget_s is None else budget_s + session.study.timeout + 600,
+    }
+    return attempt_once(session, planned, replicate, order, "train_run", request)
+
+
+def _chain(session: Session, planned: PlannedCase, replicate: int) -> list[Attempt]:
+    """The interrupted lines that the next attempt goes on from, oldest first."""
+    chain: list[Attempt] = []
+    for a in _mine(session, planned, replicate):
+        if a.outcome != "interrupted" or not a.epochs:
+            continue
+        if a.continues is None:
+            chain = [a]
+        elif chain and a.continues == chain[-1].attempt_id:
+            chain.append(a)
+    return chain
+
+
+def _mine(session: Session, planned: PlannedCase, replicate: int) -> list[Attempt]:
+    case_id = planned.case.case_id
+    lines = [a for a in session.attempts() if a.case_id == case_id and a.region == "train_run"]
+    return [a for a in lines if a.replicate == replicate]
+
+
+def _missing(session: Session, planned: PlannedCase, replicate: int) -> bool:
+    mine = _mine(session, planned, replicate)
+    sampled = [
+        a for a in session.attempts() if a.case_id == planned.case.case_id and a.region == "train_step"
+    ]
+    if any(a.outcome in FINAL - {"ok"} for a in mine + sampled):
+        return False
+    if any(a.outcome == "ok" for a in mine):
+        return False
+    failures = [a for a in mine if a.outcome in RETRIED]
+    return len(failures) < 2
+
+
+def _state(session: Session, planned: PlannedCase, replicate: int) -> Path:
+    """The folder of the last saved state. A crash between two renames leaves the whole new one beside it."""
+    folder = session.path.parent / "checkpoints" / f"{planned.case.case_id}-r{replicate}"
+    state, fresh = folder / "state", folder / "state.new"
+    if not state.exists() and (fresh / "epochs.json").exists():
+        fresh.rename(state)
+    return state
+
+
+def _saved(state: Path) -> Mapping[str, Any]:
+    try:
+        value = json.loads((state / "epochs.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {"attempt": -1, "epochs": []}
+    except (OSError, ValueError) as error:
+        raise UserError(f"saved state {state} is damaged ({error}): delete it or use --fresh") from error
+    if not isinstance(value, dict):
+        raise UserError(f"saved state {state} is damaged: delete it or use --fresh")
+    return value
+
+
+def _saved_epochs(state: Path) -> list[Any]:
+    return list(_saved(state)["epochs"])
+
+
+def _recover(session: Session, planned: PlannedCase, replicate: int) -> None:
+    """Writes the line that a killed runner could not: the epochs its full run had finished and saved."""
+    saved = _saved(_state(session, planned, replicate))
+    chain = _chain(session, planned, replicate)
+    known = len([epoch for a in chain for epoch in a.epochs])
+    mine = _mine(session, planned, replicate)
+    if len(saved["epochs"]) <= known or any(a.attempt >= saved["attempt"] for a in mine):
+        return
+    result = {
+        "outcome": "interrupted",
+        "reason": "the run was killed; its finished epochs were saved",
+        "epochs": saved["epochs"][known:],
+        "continues": chain[-1].attempt_id if chain else None,
+        "nulls": {"startup_ns": "the process was killed before it could report"},
+    }
+    line = attempt_line(session, planned, replicate, 0, "train_run", now(), None, result)
+    session.append(line)

@@ -1,0 +1,77 @@
+"""A prepared parent: imports a runtime's modules once, then forks a fresh process for each attempt.
+
+Knows nothing about studies or files. It runs no operation of the framework and never touches an accelerator,
+so that every child starts as a fresh process would, minus the seconds of imports. It is a program of its own
+(`python -m breakeven.runner.parent RUNTIME EVENT_FD RUNNER_PID`), so that its environment can differ from the
+runner's and nothing of the runner's state leaks in. Requests come as JSON lines on stdin; events go out as
+JSON lines on EVENT_FD.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from breakeven import runtimes
+from breakeven.runner import child
+from breakeven.runner.isolate import die_with
+
+
+def main(argv: list[str]) -> int:
+    """Serves requests until stdin closes. Returns the exit status."""
+    runtime, event_fd, runner_pid = argv[0], int(argv[1]), int(argv[2])
+    die_with(runner_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the runner, which decides what to stop
+    started = time.perf_counter_ns()
+    missing = _preload(runtimes.load(runtime).PRELOAD)
+    preload_ns = time.perf_counter_ns() - started
+    child.emit(event_fd, {"event": "ready", "pid": os.getpid(), "preload_ns": preload_ns, "missing": missing})
+    for line in sys.stdin:
+        _serve(json.loads(line), event_fd, preload_ns)
+    return 0
+
+
+def _preload(names: tuple[str, ...]) -> list[str]:
+    """Imports what the runtime names; what is not installed is the child's to report, with the reason."""
+    missing = []
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            missing.append(name)
+    return missing
+
+
+def _serve(request: dict[str, Any], event_fd: int, preload_ns: int) -> None:
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.setsid()  # a group of its own: killed whole, loader workers and all
+            die_with(parent)
+            with open(os.devnull, "rb") as null:
+                os.dup2(null.fileno(), 0)
+            os.environ[child.EVENT_FD] = str(event_fd)
+            request["preload_ns"] = preload_ns
+            child.main(request, event_fd)
+            status = 0
+        finally:
+            with contextlib.suppress(OSError):
+                sys.stderr.flush()
+            os._exit(status)
+    child.emit(event_fd, {"event": "forked", "pid": pid})
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)  # loader workers that outlived the child
+    child.emit(event_fd, {"event": "exited", "pid": pid, "status": os.waitstatus_to_exitcode(status)})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,301 @@
+"""Runs a study: every case in fresh processes, in a seeded interleaved order, each result on disk at once.
+
+Knows nothing about what the numbers mean beyond the spread that decides on more replicates. Running the same
+study again goes on where the file ends.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from breakeven import __version__
+from breakeven.errors import UserError
+from breakeven.records import file as results_file
+from breakeven.records.case import Case
+from breakeven.records.lines import (
+    FINAL,
+    RETRIED,
+    Check,
+    Fingerprint,
+    Region,
+    StudyLine,
+    steady_step_ns,
+)
+from breakeven.runner import full
+from breakeven.runner.plan import Plan, PlannedCase, schedule
+from breakeven.runner.session import (
+    Event,
+    Session,
+    attempt_line,
+    attempt_once,
+    close_seats,
+    label,
+    now,
+    send,
+)
+from breakeven.runner.study import Study, resolved
+from breakeven.stats import case_interval
+
+REPLICATE_STEPS = (3, 5, 10)
+"""Processes a case gets: more are added until its interval is narrow enough (design: 3, 5, 10)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """How a run ended. `stopped`: why before its end, None if complete. `outcomes`: of this run alone."""
+
+    path: Path
+    stopped: str | None
+    attempts: int
+    outcomes: Mapping[str, int]
+    reused: int
+
+
+def run(
+    study: Study,
+    plan: Plan,
+    folder: Path,
+    fingerprint: Fingerprint,
+    *,
+    on_event: Callable[[Event], None] = lambda event: None,
+    hurry: Callable[[], str | None] = lambda: None,
+    fresh: bool = False,
+) -> Summary:
+    """Measures what `plan` holds and is not in `folder`'s results yet.
+
+    `hurry` returns None, 'finish' (end the running attempt, then stop) or 'kill' (stop it now). Raises
+    UserError if the folder is busy, unwritable, damaged or from another platform, or if the plan is empty.
+    """
+    if not plan.cases:
+        reasons = "; ".join(dict.fromkeys(f"{skip.what}: {skip.reason}" for skip in plan.skips))
+        raise UserError(f"nothing can run here: {reasons or 'the study has no case'}"[:300])
+    with results_file.locked(folder):
+        path = folder / results_file.NAME
+        if fresh:
+            _set_aside(path)
+        session = Session(study, plan, path, on_event, hurry, time.monotonic())
+        _begin(session, fingerprint)
+        try:
+            stopped = _measure(session)
+        finally:
+            close_seats(session)
+        return Summary(
+            path=path,
+            stopped=stopped,
+            attempts=session.done,
+            outcomes=session.outcomes,
+            reused=len(session.attempts()) - sum(session.outcomes.values()),
+        )
+
+
+def _set_aside(path: Path) -> None:
+    """--fresh keeps the old results under another name: measured numbers are never thrown away."""
+    if path.exists():
+        number = 1
+        while (old := path.with_name(f"results-before-{number}.jsonl")).exists():
+            number += 1
+        path.rename(old)
+    full.forget_checkpoints(path.parent)
+
+
+def _begin(session: Session, fingerprint: Fingerprint) -> None:
+    """Reads what is there, refuses another platform, and appends fingerprint and study lines where new."""
+    if session.path.exists() and session.path.stat().st_size:
+        session.lines = list(results_file.read_text(session.path.read_bytes(), str(session.path)).lines)
+    earlier = [line for line in session.lines if isinstance(line, Fingerprint)]
+    if earlier and earlier[-1].platform_id != fingerprint.platform_id:
+        raise UserError(
+            f"{session.path} was measured on another platform ({_difference(earlier[-1], fingerprint)}): "
+            "use --fresh, or another folder with -o"
+        )
+    session.fingerprint_id = fingerprint.fingerprint_id
+    if fingerprint.fingerprint_id not in {line.fingerprint_id for line in earlier}:
+        session.append(fingerprint)
+    line = StudyLine(
+        tool_version=__version__,
+        started_utc=now(),
+        name=session.study.name,
+        study=resolved(session.study),
+        case_ids=tuple(planned.case.case_id for planned in session.plan.cases),
+        skips=tuple({"what": skip.what, "reason": skip.reason} for skip in session.plan.skips),
+    )
+    last = next((old for old in reversed(session.lines) if isinstance(old, StudyLine)), None)
+    if last is None or (last.study, last.case_ids) != (line.study, line.case_ids):
+        session.append(line)
+
+
+def _difference(old: Fingerprint, new: Fingerprint) -> str:
+    keys = sorted(set(old.platform) | set(new.platform))
+    changed = [key for key in keys if old.platform.get(key) != new.platform.get(key)]
+    key = changed[0] if changed else "platform"
+    before, after = old.platform.get(key), new.platform.get(key)
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        inner = sorted(k for k in set(before) | set(after) if before.get(k) != after.get(k))
+        if inner:
+            key, before, after = f"{key}.{inner[0]}", before.get(inner[0]), after.get(inner[0])
+    return f"{key}: {str(before)[:60]} there, {str(after)[:60]} here"
+
+
+def _measure(session: Session) -> str | None:
+    """All rounds of replicates, then full runs. Returns why it stopped early, else None."""
+    study = session.study
+    wanted = {planned.case.case_id: study.replicates for planned in session.plan.cases}
+    while True:
+        stopped = _round(session, wanted)
+        if stopped:
+            return stopped
+        more = _more_replicates(session, wanted)
+        if more == wanted:
+            break
+        wanted = more
+    return full.run_all(session, attempt_once) if study.full else None
+
+
+def _round(session: Session, wanted: Mapping[str, int]) -> str | None:
+    """Runs every replicate that is wanted and missing, replicate by replicate in a seeded order."""
+    most = max(wanted.values())
+    todo = [
+        (replicate, order, planned)
+        for replicate, order, planned in schedule(session.plan.cases, most, session.study.order_seed)
+        if replicate < wanted[planned.case.case_id]
+        and _missing(session, planned.case, replicate, "train_step")
+    ]
+    session.total = session.done + len(todo)
+    session.tell("start")
+    last_replicate = None
+    for replicate, order, planned in todo:
+        if replicate != last_replicate:
+            close_seats(session)  # replicates of a case never share a parent
+            last_replicate = replicate
+        stopped = _why_stop(session)
+        if stopped:
+            return stopped
+        if not _missing(session, planned.case, replicate, "train_step"):
+            continue  # another attempt of this round settled it: out of memory, or a failed check
+        _one(session, planned, replicate, order)
+    return None
+
+
+def _why_stop(session: Session) -> str | None:
+    if session.hurry():
+        return "interrupted"
+    limit = session.study.max_time
+    if limit is not None and time.monotonic() - session.started > limit:
+        return "max-time"
+    return None
+
+
+def _missing(session: Session, case: Case, replicate: int, region: Region) -> bool:
+    """Whether this replicate still has to run. Failures that would come again settle all replicates."""
+    mine = [a for a in session.attempts() if a.case_id == case.case_id and a.region == region]
+    if any(a.outcome in FINAL - {"ok"} for a in mine):
+        return False
+    tries = [a for a in mine if a.replicate == replicate]
+    if not tries or tries[-1].outcome == "interrupted":
+        return True
+    if tries[-1].outcome in RETRIED:
+        # One more try, on the next run: not in the run that saw the failure.
+        return len([a for a in tries if a.outcome in RETRIED]) < 2 and tries[-1].started_utc < _started_utc(
+            session
+        )
+    return False
+
+
+def _started_utc(session: Session) -> str:
+    seconds = time.monotonic() - session.started
+    return datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC).isoformat(
+        timespec="milliseconds"
+    )
+
+
+def _one(session: Session, planned: PlannedCase, replicate: int, order: int) -> None:
+    case = planned.case
+    refused = _settled_elsewhere(session, case) or _check_once(session, planned)
+    started = time.monotonic()
+    if refused is not None:
+        outcome, reason = refused
+        line = attempt_line(
+            session,
+            planned,
+            replicate,
+            order,
+            "train_step",
+            now(),
+            None,
+            {"outcome": outcome, "reason": reason},
+        )
+    else:
+        request = {"what": "attempt", "plan": _sampling(session.study, case)}
+        line = attempt_once(session, planned, replicate, order, "train_step", request)
+    session.spent.append(time.monotonic() - started)
+    session.add(line, label(planned))
+
+
+def _settled_elsewhere(session: Session, case: Case) -> tuple[str, str] | None:
+    """A bigger batch of what ran out of memory at the same device, precision and execution is not tried."""
+    for a in session.attempts():
+        same = a.device == case.device and dataclasses.replace(a.work, batch=case.work.batch) == case.work
+        if a.outcome == "oom" and same and a.tuning == case.tuning and a.work.batch < case.work.batch:
+            return "oom", f"not tried: batch {a.work.batch} already ran out of memory"
+    return None
+
+
+def _check_once(session: Session, planned: PlannedCase) -> tuple[str, str] | None:
+    """Runs the case's checks if this machine has none yet. Returns the outcome that bars it, or None."""
+    case = planned.case
+    for line in session.lines:
+        if isinstance(line, Check) and (line.case_id, line.fingerprint_id) == (
+            case.case_id,
+            session.fingerprint_id,
+        ):
+            return (
+                None if line.outcome in RETRIED | {"ok", "interrupted"} else (line.outcome, line.reason or "")
+            )
+    session.tell("attempt", label=label(planned), phase="check")
+    started = now()
+    ending = send(session, planned, {"what": "check"}, replicate=0, number=0)
+    if ending.outcome == "interrupted":
+        return None
+    result = ending.result or {"outcome": ending.outcome, "reason": ending.reason}
+    line = results_file.decode(
+        results_file.encode(
+            Check(
+                case_id=case.case_id,
+                fingerprint_id=session.fingerprint_id,
+                started_utc=started,
+                outcome=result["outcome"],
+                reason=result.get("reason"),
+                checks=result.get("checks", {}),
+            )
+        )
+    )
+    assert isinstance(line, Check)
+    session.append(line)
+    return None if line.outcome in RETRIED | {"ok"} else (line.outcome, line.reason or "")
+
+
+def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Cases whose interval over processes is still too wide get the next number of replicates."""
+    study = session.study
+    more = dict(wanted)
+    for case_id, count in wanted.items():
+        medians = [
+            ns
+            for a in session.attempts()
+            if a.case_id == case_id and a.region == "train_step" and a.outcome == "ok"
+            if (ns := steady_step_ns(a)) is not None
+        ]
+        interval = case_interval(medians) if len(medians) >= 2 else None
+        if interval is None or (interval.high / interval.low) ** 0.5 - 1 <= study.relative_ci:
+            continue
+        step = next((n for n in REPLICATE_STEPS if n > count), count)
+        more[case_id] = min(max(step, count), study.max_replicates)
+    return more
+
+
+def _sampling(study: Study, case: Case) -> dict[str, Any]:
+    return {"budget_s": study.attempt_time}

@@ -1,0 +1,204 @@
+"""One run of a study in progress: the lines so far, the prepared parents, and how one attempt becomes a line.
+
+Knows nothing about which attempt comes next: `run` and `full` decide that.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from breakeven.records import file as results_file
+from breakeven.records.canonical import canonical, to_json
+from breakeven.records.case import Case
+from breakeven.records.lines import SCHEMA, Attempt, Line, Region
+from breakeven.runner.plan import Plan, PlannedCase
+from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open_seat
+from breakeven.runner.study import Study
+from breakeven.runner.wire import case_to_json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """What the progress display is told. `done` of `total` attempts; `estimate_ns` a step, as it stands."""
+
+    kind: Literal["start", "attempt", "progress", "line", "note"]
+    done: int
+    total: int
+    label: str = ""
+    phase: str = ""
+    estimate_ns: float | None = None
+    relative_half_width: float | None = None
+    share: float | None = None
+    left_s: float | None = None
+    text: str = ""
+    line: Line | None = None
+
+
+@dataclass(slots=True)
+class Session:
+    """The state of a run. `hurry` returns None, 'finish' or 'kill'; see `run`."""
+
+    study: Study
+    plan: Plan
+    path: Path
+    on_event: Callable[[Event], None]
+    hurry: Callable[[], str | None]
+    started: float
+    fingerprint_id: str = ""
+    lines: list[Line] = field(default_factory=list)
+    seats: dict[tuple[str, tuple[tuple[str, str], ...]], Seat] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    done: int = 0
+    total: int = 0
+    spent: list[float] = field(default_factory=list)
+
+    def attempts(self) -> list[Attempt]:
+        return [line for line in self.lines if isinstance(line, Attempt)]
+
+    def append(self, line: Line) -> None:
+        results_file.append(self.path, line)
+        self.lines.append(line)
+
+    def add(self, line: Attempt, label: str) -> None:
+        """Appends an attempt of this run, counts it and tells the display."""
+        self.append(line)
+        self.done += 1
+        self.outcomes[line.outcome] = self.outcomes.get(line.outcome, 0) + 1
+        self.tell("line", label=label, line=line)
+
+    def tell(self, kind: Any, **values: Any) -> None:
+        self.on_event(Event(kind=kind, done=self.done, total=self.total, left_s=self.left_s(), **values))
+
+    def left_s(self) -> float | None:
+        """Seconds left, from the mean of this run's attempts; None before the first has ended."""
+        return (self.total - self.done) * sum(self.spent) / len(self.spent) if self.spent else None
+
+
+def attempt_once(
+    session: Session,
+    planned: PlannedCase,
+    replicate: int,
+    order: int,
+    region: Region,
+    request: Mapping[str, Any],
+) -> Attempt:
+    """One attempt in a fresh process, as the line to append."""
+    session.tell("attempt", label=label(planned), phase="start")
+    started = now()
+    number = tries(session, planned.case, replicate, region)
+    ending = send(session, planned, request, replicate=replicate, number=number)
+    result = dict(ending.result or {"outcome": ending.outcome, "reason": ending.reason})
+    result["continues"] = request.get("continues")  # the interrupted line that this one goes on from
+    seat = session.seats.get(seat_key(planned.case))
+    return attempt_line(
+        session, planned, replicate, order, region, started, seat.id if seat else None, result
+    )
+
+
+def tries(session: Session, case: Case, replicate: int, region: Region) -> int:
+    mine = [a for a in session.attempts() if a.case_id == case.case_id and a.region == region]
+    return len([a for a in mine if a.replicate == replicate])
+
+
+def send(
+    session: Session, planned: PlannedCase, request: Mapping[str, Any], *, replicate: int, number: int
+) -> Ending:
+    case = planned.case
+    seat = _seat(session, case)
+    seed = f"{session.study.order_seed}/{case.case_id}/{replicate}/{number}"
+    whole = {
+        "case": case_to_json(case),
+        "environ": {"BREAKEVEN_SIM_SEED": seed},
+        "attempt": number,
+        **request,
+    }
+
+    def on_event(event: Mapping[str, Any]) -> None:
+        if event["event"] in ("progress", "epoch"):
+            session.tell(
+                "progress",
+                label=label(planned),
+                phase=str(event.get("phase", "epoch")),
+                estimate_ns=event.get("step_ns"),
+                relative_half_width=event.get("relative_half_width"),
+                share=event.get("done"),
+            )
+
+    hurry = (
+        session.hurry if request["what"] == "full" else lambda: "kill" if session.hurry() == "kill" else None
+    )
+    timeout_s = float(request.get("timeout_s") or session.study.timeout)
+    ending = attempt(seat, whole, timeout_s=timeout_s, on_event=on_event, hurry=hurry)
+    if not alive(seat):
+        close_seat(session.seats.pop(seat_key(case)))
+    return ending
+
+
+def seat_key(case: Case) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return case.tuning.runtime, case.tuning.env
+
+
+def _seat(session: Session, case: Case) -> Seat:
+    key = seat_key(case)
+    if key not in session.seats:
+        session.seats[key] = open_seat(case.tuning.runtime, dict(case.tuning.env))
+    return session.seats[key]
+
+
+def close_seats(session: Session) -> None:
+    while session.seats:
+        close_seat(session.seats.popitem()[1])
+
+
+def attempt_line(
+    session: Session,
+    planned: PlannedCase,
+    replicate: int,
+    order: int,
+    region: Region,
+    started: str,
+    parent_id: str | None,
+    result: Mapping[str, Any],
+) -> Attempt:
+    """The attempt line of a result. A result that does not fit the record becomes an error, not a crash."""
+    case = planned.case
+    values = {key: value for key, value in result.items() if key in Attempt.__dataclass_fields__}
+    values["flags"] = sorted({*result.get("base_flags", ()), *result.get("flags", ())})
+    values["nulls"] = {**result.get("base_nulls", {}), **result.get("nulls", {})}
+    common: dict[str, Any] = {
+        "kind": "attempt",
+        "schema": SCHEMA,
+        "case_id": case.case_id,
+        "work_id": case.work_id,
+        "tuning_id": case.tuning_id,
+        "work": to_json(case.work),
+        "tuning": to_json(case.tuning),
+        "device": to_json(case.device),
+        "tuning_name": planned.tuning_name,
+        "replicate": replicate,
+        "attempt": tries(session, case, replicate, region),
+        "order_index": order,
+        "parent_id": parent_id,
+        "started_utc": started,
+        "fingerprint_id": session.fingerprint_id,
+        "region": region,
+    }
+    try:
+        line = results_file.decode(canonical(values | common))
+    except ValueError as error:
+        refused = {"outcome": "error", "reason": f"the result does not fit the record: {error}"[:300]}
+        line = results_file.decode(canonical(refused | common))
+    assert isinstance(line, Attempt)
+    return line
+
+
+def label(planned: PlannedCase) -> str:
+    """What a person calls this case: model, device, tuning, batch."""
+    work = planned.case.work
+    return f"{work.model} {planned.case.device.label} {planned.tuning_name} b{work.batch}"
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

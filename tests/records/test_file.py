@@ -1,0 +1,228 @@
+"""results.jsonl: round trips, torn lines, damage, full disks, two runs on one folder."""
+
+import dataclasses
+import json
+import multiprocessing
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from breakeven.errors import UserError
+from breakeven.records import file
+from breakeven.records.case import Case, Device, Recipe, Tuning, Work
+from breakeven.records.lines import Attempt, Block, Ceiling, Check, Epoch, Fingerprint, StudyLine
+
+CASE = Case(
+    work=Work(
+        task="train",
+        model="simple-cnn",
+        data="digits",
+        data_version="1",
+        data_hash=None,
+        batch=8,
+        recipe=Recipe(),
+    ),
+    tuning=Tuning(env=(("A", "b"),)),
+    device=Device(kind="sim", name="gpu", options=(("noise", "0.1"),)),
+)
+
+
+def attempt(**changes: Any) -> Attempt:
+    values: dict[str, Any] = {
+        "case_id": CASE.case_id, "work_id": CASE.work_id, "tuning_id": CASE.tuning_id, "work": CASE.work,
+        "tuning": CASE.tuning, "device": CASE.device, "replicate": 0, "order_index": 3,
+        "started_utc": "2026-01-01T00:00:00+00:00", "outcome": "ok", "region": "train_step",
+        "blocks": (Block(n_steps=2, samples=16, ns=5_000), Block(n_steps=1, samples=8, ns=9, boundary=True)),
+        "memory": {"torch_allocated_peak_mib": 12.5}, "hashes": {"weights": "w"},
+        "epochs": (Epoch(index=0, train_ns=5, eval_ns=None, steps=1, samples=8, accuracy=0.5),),
+        "nulls": {"energy": "no sensor"}, "losses": (2.3, 2.2),
+    }  # fmt: skip
+    return Attempt(**(values | changes))
+
+
+LINES = [
+    attempt(),
+    Check(case_id="c", fingerprint_id="f", started_utc="t", outcome="ok", checks={"device": {"ok": True}}),
+    StudyLine(tool_version="0", started_utc="t", name="n", study={"model": ["a"]}, case_ids=("x",)),
+    Fingerprint(fingerprint_id="f", platform_id="p", platform={"cpu": "x"}, unit={}),
+    Ceiling(fingerprint_id="f", started_utc="t", name="gemm", value=1.5, unit="tflop_per_s"),
+]
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.kind)
+def test_a_line_is_read_back_as_written(line: Any) -> None:
+    again = file.decode(file.encode(line))
+    assert again == line
+    assert file.encode(again) == file.encode(line)
+
+
+def test_a_case_read_back_has_the_same_id() -> None:
+    again = file.decode(file.encode(attempt()))
+    assert isinstance(again, Attempt)
+    assert again.case.case_id == CASE.case_id
+
+
+def test_fields_of_a_later_version_are_kept() -> None:
+    value = json.loads(file.encode(attempt())) | {"schema": "1.7", "later": {"a": [1]}}
+    line = file.decode(json.dumps(value))
+    assert line.unknown == {"later": {"a": [1]}}
+    assert json.loads(file.encode(line)) == value
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused_both_ways(bad: float) -> None:
+    with pytest.raises(ValueError):
+        file.encode(attempt(losses=(bad,)))
+    text = file.encode(attempt()).replace(b"2.3", b"NaN")
+    with pytest.raises(ValueError):
+        file.decode(text)
+
+
+def test_append_then_read(tmp_path: Path) -> None:
+    for line in LINES:
+        file.append(tmp_path / file.NAME, line)
+    results = file.read(tmp_path)
+    assert results.lines == tuple(LINES)
+    assert not results.torn
+    assert [len(results.attempts), len(results.checks), len(results.studies)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("cut", [1, 10, 200])
+def test_only_a_torn_last_line_is_forgiven(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / file.NAME
+    for line in LINES:
+        file.append(path, line)
+    whole = path.read_bytes()
+    last = len(file.encode(LINES[-1]))
+    path.write_bytes(whole[: -min(cut, last - 2) - 1] if cut > 1 else whole[:-2])
+    results = file.read(path)
+    assert results.torn
+    assert results.lines == tuple(LINES[:-1])
+    file.append(path, LINES[-1])  # the next append cuts the torn piece off and keeps the rest
+    assert file.read(path).lines == tuple(LINES)
+
+
+def test_a_last_line_that_only_lacks_its_newline_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / file.NAME
+    file.append(path, LINES[0])
+    path.write_bytes(path.read_bytes()[:-1])
+    assert file.read(path).lines == (LINES[0],)
+    file.append(path, LINES[1])
+    assert file.read(path).lines == (LINES[0], LINES[1])
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\x00\xff", b"{}", b'{"kind":"attempt"}', b'{"kind":"nonsense","schema":"1.0"}']
+)
+def test_damage_in_the_middle_is_refused_with_its_line_number(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / file.NAME
+    path.write_bytes(file.encode(LINES[0]) + damage + b"\n" + file.encode(LINES[1]))
+    with pytest.raises(UserError, match="line 2 is damaged") as error:
+        file.read(path)
+    assert "\n" not in str(error.value)
+
+
+def test_another_major_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="schema"):
+        file.decode(file.encode(attempt()).replace(b'"schema":"1.0"', b'"schema":"2.0"'))
+
+
+def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no results"):
+        file.read(tmp_path)
+    (tmp_path / file.NAME).write_bytes(b"")
+    with pytest.raises(UserError, match="holds no results"):
+        file.read(tmp_path)
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=300)
+def test_fuzzed_bytes_are_read_or_refused_in_one_line(data: bytes) -> None:
+    try:
+        file.read_text(data, "x")
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_fuzzed_records_are_read_or_refused(data: st.DataObject) -> None:
+    value = json.loads(file.encode(attempt()))
+    key = data.draw(st.sampled_from(sorted(value)))
+    value[key] = data.draw(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+            ),
+            max_leaves=5,
+        )
+    )
+    try:
+        line = file.decode(json.dumps(value))
+    except ValueError as error:
+        assert len(str(error)) < 500
+    else:
+        assert file.decode(file.encode(line)) == line
+
+
+def _hold(folder: Path, ready: Any, done: Any) -> None:
+    with file.locked(folder):
+        ready.set()
+        done.wait(30)
+
+
+def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(tmp_path, ready, done))
+    other.start()
+    try:
+        assert ready.wait(30)
+        with pytest.raises(UserError, match="another run"), file.locked(tmp_path):
+            pass
+    finally:
+        done.set()
+        other.join(30)
+    with file.locked(tmp_path):
+        pass
+
+
+FILL = """
+import resource, signal, sys
+from pathlib import Path
+from breakeven.errors import UserError
+from breakeven.records import file
+line = file.read(sys.argv[1]).lines[0]
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    while True:
+        file.append(Path(sys.argv[1]), line)
+except UserError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_was_there(tmp_path: Path) -> None:
+    """The limit on a file's size stands in for the disk's end: the last write is cut in the middle."""
+    path = tmp_path / file.NAME
+    file.append(path, LINES[0])
+    done = subprocess.run([sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, check=True)
+    assert "cannot write" in done.stdout
+    assert done.stdout.count("\n") == 1
+    results = file.read(path)
+    assert not results.torn
+    assert len(results.lines) == 20_000 // len(file.encode(LINES[0]))
+    assert set(map(file.encode, results.lines)) == {file.encode(LINES[0])}
+
+
+def test_replacing_fields_makes_a_new_line() -> None:
+    line = attempt()
+    assert dataclasses.replace(line, outcome="oom").outcome == "oom"
+    assert line.outcome == "ok"
