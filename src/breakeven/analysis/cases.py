@@ -1,0 +1,160 @@
+"""Attempt lines of one file -> one finding a case.
+
+Knows nothing about comparisons between cases.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from breakeven import stats
+from breakeven.analysis import naming
+from breakeven.analysis.estimates import with_costs, with_resources, with_runs, with_steps
+from breakeven.analysis.findings import CaseFinding
+from breakeven.analysis.processes import Key, Process, main_unit, processes_of, region_of
+from breakeven.analysis.runs import Run, runs_of, totals_of
+from breakeven.records.case import Case
+from breakeven.records.file import Results
+from breakeven.records.lines import Attempt, Check
+
+# Outcomes of a check that refute the case's label; a check that crashed or ran out of time refutes nothing.
+REFUTING = frozenset({"device_mismatch", "precision_mismatch", "output_mismatch", "invalid"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """A case's finding with what a comparison needs besides: seconds by process, and hashes of the work done.
+
+    `preset` is the tuning's name as the study gave it; `finding.tuning_name` may say more.
+    """
+
+    finding: CaseFinding
+    work_id: str
+    tuning_id: str
+    preset: str
+    steps: Mapping[Key, float]
+    totals: Mapping[Key, float]
+    hashes: Mapping[str, frozenset[str | None]]
+    runs: tuple[Run, ...]
+
+    @property
+    def case(self) -> Case:
+        return self.finding.case
+
+
+def measured_cases(results: Results) -> list[Measured]:
+    """Every case that has an attempt, those of the latest study first and in its order."""
+    groups: dict[str, list[Attempt]] = {}
+    for attempt in results.attempts:
+        groups.setdefault(attempt.case_id, []).append(attempt)
+    study = results.studies[-1] if results.studies else None
+    wanted = dict.fromkeys(study.case_ids if study else groups)
+    order = [case_id for case_id in (wanted | dict.fromkeys(groups)) if case_id in groups]
+    labels = naming.tuning_labels([groups[case_id] for case_id in order])
+    protocol: Mapping[str, Any] = study.study if study else {}
+    relative_ci = naming.number(protocol, "relative_ci")
+    made = []
+    for case_id in order:
+        checks = [check for check in results.checks if check.case_id == case_id]
+        found = _measured(groups[case_id], checks, labels[case_id], relative_ci)
+        finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
+        made.append(dataclasses.replace(found, finding=finding))
+    return made
+
+
+def _measured(
+    attempts: Sequence[Attempt], checks: Sequence[Check], label: str, relative_ci: float | None
+) -> Measured:
+    refuted = next((f"{c.outcome}: {c.reason}" for c in checks if c.outcome in REFUTING), None)
+    everything, why = processes_of(attempts)
+    runs = tuple(runs_of(attempts))
+    if refuted:
+        everything, why, runs = [], refuted, ()
+    used, totals = main_unit(everything), totals_of(runs)
+    entering = [*(p.attempt for p in used), *(run.last for run in runs)]
+    finding = with_steps(_named(attempts, checks, label, refuted), used, why)
+    finding = with_runs(finding, runs, list(totals.values()))
+    finding = with_costs(finding, next((a.parameters for a in reversed(entering) if a.parameters), None))
+    # A full run's window holds evaluations too: sampled processes say better what a step needs.
+    finding = with_resources(finding, [p.attempt for p in used] or [run.last for run in runs])
+    flags = _flags(entering, checks, finding.step_s, relative_ci)
+    finding = dataclasses.replace(
+        finding,
+        flags=tuple(flags),
+        flag_counts=flags,
+        evidence=_evidence(used, runs) or tuple(a.attempt_id for a in attempts),
+    )
+    return Measured(
+        finding=finding,
+        work_id=attempts[-1].work_id,
+        tuning_id=attempts[-1].tuning_id,
+        preset=naming.preset_of(attempts),
+        steps={p.key: p.step_s for p in everything},
+        totals=totals,
+        hashes=_hashes(entering),
+        runs=runs,
+    )
+
+
+def _named(
+    attempts: Sequence[Attempt], checks: Sequence[Check], label: str, refuted: str | None
+) -> CaseFinding:
+    """The finding without its numbers: what the case is and how its attempts ended."""
+    last = attempts[-1]
+    outcomes: Counter[str] = Counter(a.outcome for a in attempts)
+    outcomes.update(c.outcome for c in checks if c.outcome in REFUTING)
+    runs = any(a.region == "train_run" for a in attempts)
+    return CaseFinding(
+        case_id=last.case_id,
+        case=last.case,
+        tuning_name=label,
+        device_label=last.device.label,
+        simulated=last.device.kind == "sim" or any("simulated" in a.flags for a in attempts),
+        in_study=True,
+        processes=0,
+        outcomes=dict(sorted(outcomes.items())),
+        failure=refuted or _failure(attempts),
+        region=region_of(attempts) or ("train_run" if runs else None),
+    )
+
+
+def _failure(attempts: Sequence[Attempt]) -> str | None:
+    """The most frequent failing outcome with its latest reason; None where some attempt ended ok."""
+    failed = Counter(a.outcome for a in attempts)
+    if failed["ok"]:
+        return None
+    outcome = failed.most_common(1)[0][0]
+    reason = next((a.reason for a in reversed(attempts) if a.outcome == outcome and a.reason), None)
+    return f"{outcome}: {reason}" if reason else outcome
+
+
+def _flags(
+    entering: Sequence[Attempt],
+    checks: Sequence[Check],
+    step: stats.Interval | None,
+    relative_ci: float | None,
+) -> dict[str, int]:
+    """Flag -> processes that carry it."""
+    flags = Counter(flag for a in entering for flag in dict.fromkeys(a.flags))
+    # The runner's stopping rule: it looks between processes, which no single attempt can know of.
+    if step and relative_ci and (step.high / step.low) ** 0.5 - 1 > relative_ci:
+        flags["not_converged"] = max(flags["not_converged"], step.n)
+    units = {a.fingerprint_id for a in entering}
+    if checks and all(c.outcome != "ok" and c.outcome not in REFUTING for c in checks):
+        flags["unchecked"] = len(entering)
+    if len(units) > 1:
+        flags["several_units"] = len(entering)
+    return {flag: count for flag, count in sorted(flags.items()) if count}
+
+
+def _hashes(entering: Sequence[Attempt]) -> dict[str, frozenset[str | None]]:
+    """What was worked on, by name: every value seen, None among them where a process did not say."""
+    names = dict.fromkeys(name for a in entering for name in a.hashes)
+    return {name: frozenset(a.hashes.get(name) for a in entering) for name in names}
+
+
+def _evidence(used: Sequence[Process], runs: Sequence[Run]) -> tuple[str, ...]:
+    steps = [p.attempt.attempt_id for p in used]
+    return tuple(dict.fromkeys([*steps, *(line for run in runs for line in run.evidence)]))

@@ -1,0 +1,143 @@
+"""The numbers of one case, added to its finding part by part: steps, full runs, FLOPs, memory, energy.
+
+Knows nothing about other cases or about which attempts enter.
+"""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+
+from breakeven import stats
+from breakeven.analysis.findings import CaseFinding
+from breakeven.analysis.forecast import evaluation_s, forecast
+from breakeven.analysis.processes import NS, Process
+from breakeven.analysis.runs import SYNTHETIC, Run, accuracies_of, accuracy_interval
+from breakeven.errors import UserError
+from breakeven.records.case import Work
+from breakeven.records.lines import Attempt
+from breakeven.workloads import layers, models
+
+ONE = "one process"
+
+
+def with_steps(finding: CaseFinding, used: Sequence[Process], why: str | None) -> CaseFinding:
+    """Adds step time and rate with their intervals, and the parts of a forecast."""
+    if not used:
+        reason = why or "no process"
+        return _because(finding, step_s=reason, samples_per_s=reason, epoch_s=reason, total_s=reason)
+    steps, rates = [p.step_s for p in used], [p.samples_per_s for p in used]
+    ahead = forecast(used)
+    evaluations = [evaluation_s(p.attempt) for p in used]
+    finding = dataclasses.replace(
+        finding,
+        processes=len(used),
+        step_s=stats.case_interval(steps),
+        step_point_s=stats.geometric_mean(steps),
+        samples_per_s=stats.case_interval(rates),
+        samples_per_s_point=stats.geometric_mean(rates),
+        epoch_s=ahead.epoch_s,
+        epoch_point_s=ahead.epoch_point_s,
+        total_s=ahead.total_s,
+        total_point_s=ahead.total_point_s,
+        evaluation_s=_middle([value for value in evaluations if not isinstance(value, str)]),
+        startup_s=_middle([ns * NS for p in used if (ns := p.attempt.startup_ns) is not None]),
+        cold_s=_middle([ns * NS for p in used if (ns := p.attempt.cold_ns) is not None]),
+        samples_s=tuple(steps),
+    )
+    unknown = next((value for value in evaluations if isinstance(value, str)), None)
+    if finding.evaluation_s is None and unknown:
+        finding = _because(finding, evaluation_s=unknown)
+    single = {"step_s": ONE, "samples_per_s": ONE} if len(used) == 1 else {}
+    return _because(finding, **ahead.reasons, **single)
+
+
+def with_runs(finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float]) -> CaseFinding:
+    """Adds what full runs took and learned. `judging`: totals of runs made in one process."""
+    if not runs:
+        return _because(finding, full_s="sampled; add --full", accuracy="sampled; add --full")
+    accuracies = accuracies_of(runs)
+    finding = dataclasses.replace(
+        finding,
+        processes=finding.processes or len(runs),
+        full_s=stats.case_interval(judging),
+        full_points_s=tuple(run.total_s for run in runs if run.total_s is not None),
+        resumed_runs=sum(run.resumed for run in runs),
+        accuracies=accuracies,
+        accuracy=accuracy_interval(accuracies),
+    )
+    if len(judging) < 2:
+        why = next((run.reason for run in runs if run.reason), None)
+        finding = _because(finding, full_s=ONE if judging else why or "resumed: its total judges nothing")
+    if len(accuracies) < 2:
+        finding = _because(finding, accuracy=_no_accuracy(finding.case.work, accuracies))
+    if not judging or finding.total_point_s is None:
+        return _because(finding, forecast_error="needs a forecast and a full run made in one process")
+    measured = stats.geometric_mean(judging)
+    return dataclasses.replace(
+        finding,
+        forecast_error=finding.total_point_s / measured - 1,
+        forecast_inside=finding.total_s.contains(measured) if finding.total_s else None,
+    )
+
+
+def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
+    """Adds parameters and FLOPs of a step, counted from the layers (2 a multiply-accumulate), and their rate.
+
+    A rate above the device's theoretical peak is invalid (R9): to be refused here once there is a catalog of
+    peaks.
+    """
+    work = finding.case.work
+    try:
+        net = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    except UserError:
+        finding = _because(finding, flops_per_step="the layers of this model are not known")
+        return dataclasses.replace(finding, parameters=parameters)
+    flops = work.batch * layers.forward_flops(net)
+    if work.task == "train":
+        flops = layers.training_flops(net, work.batch)
+    return dataclasses.replace(
+        finding,
+        parameters=parameters or layers.parameter_count(net),
+        flops_per_step=float(flops),
+        tflop_per_s=flops / finding.step_point_s / 1e12 if finding.step_point_s else None,
+    )
+
+
+def with_resources(finding: CaseFinding, attempts: Sequence[Attempt]) -> CaseFinding:
+    """Adds memory (the most that any process used: what has to fit) and gross energy of the steady state."""
+    memory: dict[str, float] = {}
+    for attempt in attempts:
+        for name, mib in attempt.memory.items():
+            memory[name] = max(mib, memory.get(name, mib))
+    finding = dataclasses.replace(finding, memory_mib=memory)
+    watts = [
+        x / NS for a in attempts if a.energy and (x := _per(a.energy, "gross_j", "window_ns")) is not None
+    ]
+    power, step = _middle(watts), finding.step_point_s
+    if power is not None:
+        # The window may hold changes of epoch too, so the step gets the mean power for its own time.
+        joules = power * step if step else None
+        return dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
+    nulls = (why for a in attempts for name, why in a.nulls.items() if name.split(".")[0] == "energy")
+    return _because(finding, energy_j_per_step=next(nulls, "energy was not read"))
+
+
+def _per(reading: Mapping[str, object], amount: str, of: str) -> float | None:
+    over, under = reading.get(amount), reading.get(of)
+    if not isinstance(over, int | float) or not isinstance(under, int | float):
+        return None
+    return over / under if under > 0 else None
+
+
+def _no_accuracy(work: Work, accuracies: Sequence[float]) -> str:
+    if work.data == SYNTHETIC:
+        return "synthetic data: there is nothing to learn"
+    return "one run" if accuracies else "the last epoch was not scored"
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def _because(finding: CaseFinding, **reasons: str) -> CaseFinding:
+    return dataclasses.replace(finding, reasons={**finding.reasons, **reasons})

@@ -1,0 +1,172 @@
+"""What the lines mean: one frozen dataclass per kind of finding, each with the ids of its evidence.
+
+Knows nothing about how a finding is worked out or shown. A quantity that cannot be defended is None, and the
+reason stands in `reasons` under the field's name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from breakeven.records.case import Case
+from breakeven.stats import Interval, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseFinding:
+    """One case over all its processes. Times in seconds, rates in samples or TFLOP a second, memory in MiB.
+
+    `step_s` is the interval of the case (t on the logs of process medians), `samples_s` the median step of
+    each process, `epoch_s` steps and boundary of one epoch without evaluation, `total_s` the forecast of the
+    whole recipe with a prediction interval, `full_s` the measured totals of full runs. `full_points_s`
+    includes the joined totals of `resumed_runs`, `full_s` does not. `tflop_per_s` counts the nominal FLOPs of
+    a training step, energy is gross (idle power included). `flag_counts` counts processes; `source` is the
+    file.
+    """
+
+    case_id: str
+    case: Case
+    tuning_name: str
+    device_label: str
+    simulated: bool
+    in_study: bool
+    processes: int
+    outcomes: Mapping[str, int]
+    failure: str | None = None
+    parameters: int | None = None
+    flops_per_step: float | None = None
+    step_s: Interval | None = None
+    step_point_s: float | None = None
+    epoch_s: Interval | None = None
+    epoch_point_s: float | None = None
+    samples_per_s: Interval | None = None
+    tflop_per_s: float | None = None
+    total_s: Interval | None = None
+    total_point_s: float | None = None
+    full_s: Interval | None = None
+    full_points_s: tuple[float, ...] = ()
+    forecast_error: float | None = None
+    forecast_inside: bool | None = None
+    evaluation_s: float | None = None
+    startup_s: float | None = None
+    cold_s: float | None = None
+    accuracy: Interval | None = None
+    accuracies: tuple[float, ...] = ()
+    memory_mib: Mapping[str, float] = field(default_factory=dict)
+    energy_j_per_step: float | None = None
+    power_w: float | None = None
+    flags: tuple[str, ...] = ()
+    samples_s: tuple[float, ...] = ()
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    region: str | None = None
+    samples_per_s_point: float | None = None
+    resumed_runs: int = 0
+    flag_counts: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RatioFinding:
+    """How many times as fast the candidate is as the named baseline: base time / candidate time, equal work.
+
+    `tuning_base` differs from `tuning_name` where the other device has no preset of that name. `ratio` is
+    None when the two may not be compared, or one process only was measured: `reasons['ratio']` says which.
+    `mixed`: the tunings differ in more than the device, by name or by precision.
+    """
+
+    base_id: str
+    candidate_id: str
+    model: str
+    parameters: int | None
+    flops_per_step: float | None
+    batch: int
+    base_label: str
+    candidate_label: str
+    tuning_name: str
+    tuning_base: str
+    of: Literal["step", "full"]
+    ratio: Interval | None = None
+    point: float | None = None
+    verdict: Verdict | None = None
+    p_adjusted: float | None = None
+    processes_needed: int | None = None
+    mixed: bool = False
+    flags: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    precision_base: str = "default"
+    precision_candidate: str = "default"
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParityFinding:
+    """Whether both devices learn equally well: TOST on the final accuracies of full runs over seeds.
+
+    Accuracies are one value a seed, the mean of its processes: two processes of one seed are not two trials.
+    """
+
+    model: str
+    tuning_name: str
+    base_label: str
+    candidate_label: str
+    verdict: Literal["equivalent", "different", "cannot tell"]
+    margin: float
+    difference: Interval | None = None
+    base_accuracies: tuple[float, ...] = ()
+    candidate_accuracies: tuple[float, ...] = ()
+    evidence: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScaleFinding:
+    """Exponent of the ratio against model size at one tuning: ratio ~ size ** exponent, over >= 3 models.
+
+    `points` are (model, size, ratio) by size.
+    """
+
+    tuning_name: str
+    against: Literal["parameters", "flops"]
+    exponent: Interval | None
+    verdict: Literal["grows", "shrinks", "cannot be told"]
+    points: tuple[tuple[str, float, float], ...] = ()
+    evidence: tuple[str, ...] = ()
+    reason: str | None = None
+    base_label: str = ""
+    candidate_label: str = ""
+    batch: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QualityFinding:
+    """Something that limits how far the numbers can be trusted. `cases` counts the cases it touches."""
+
+    flag: str
+    text: str
+    cases: int
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Understanding:
+    """Everything the lines of one file say. `sentences` is the verdict a newcomer reads first."""
+
+    name: str
+    title: str
+    tool_version: str
+    study: Mapping[str, Any]
+    simulated: bool
+    sentences: tuple[str, ...]
+    cases: tuple[CaseFinding, ...]
+    ratios: tuple[RatioFinding, ...]
+    parity: tuple[ParityFinding, ...]
+    scale: tuple[ScaleFinding, ...]
+    quality: tuple[QualityFinding, ...]
+    skips: tuple[Mapping[str, str], ...]
+    machines: tuple[Mapping[str, Any], ...]
+    hidden_cases: int
+    attempts: int
+    torn: bool
+    sources: tuple[str, ...]

@@ -1,0 +1,105 @@
+"""What a whole training run will take, from sampled processes.
+
+Knows nothing about runs that were made in full.
+total = start-up + cold + epochs x (steps x mean step + boundary + evaluation): design.md, Statistics.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from breakeven import stats
+from breakeven.analysis.processes import NS, Process
+from breakeven.records.lines import Attempt
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forecast:
+    """Seconds of one epoch without evaluation and of the whole recipe; reasons by field of CaseFinding."""
+
+    epoch_s: stats.Interval | None
+    epoch_point_s: float | None
+    total_s: stats.Interval | None
+    total_point_s: float | None
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def boundary_s(process: Process) -> float | None:
+    """Seconds that one change of epoch takes beyond the steps of its block.
+
+    Signed, so that noise averages out instead of adding up. None where no steady boundary was timed.
+    """
+    blocks = [b for b in process.attempt.blocks if b.boundary and not b.warmup]
+    if not blocks:
+        # Epochs too short for a block: every block holds its share of the changes already.
+        return 0.0 if "short_epoch" in process.attempt.flags else None
+    ns, steps = sum(b.ns for b in blocks), sum(b.n_steps for b in blocks)
+    return (ns * NS - steps * process.mean_step_s) / len(blocks)
+
+
+def evaluation_s(attempt: Attempt) -> float | str:
+    """Seconds of one pass over the test set; 0 where the work has none; else why it is not known."""
+    blocks = [b for b in attempt.eval_blocks if not b.warmup] or list(attempt.eval_blocks)
+    samples = sum(b.samples for b in blocks)
+    if attempt.eval_samples is None:
+        return "the size of the test set is not recorded" if samples else 0.0
+    if not samples:
+        return "evaluation was not timed" if attempt.eval_samples else 0.0
+    return sum(b.ns for b in blocks) * NS / samples * attempt.eval_samples
+
+
+def epoch_s(process: Process) -> float | str:
+    """Seconds of one epoch's steps and its boundary, or why they are not known."""
+    steps = process.attempt.steps_per_epoch
+    if steps is None:
+        return _null(process.attempt, "steps_per_epoch", "the number of steps an epoch is not recorded")
+    boundary = boundary_s(process)
+    if boundary is None:
+        return "no change of epoch was timed"
+    return steps * process.mean_step_s + boundary
+
+
+def total_s(process: Process) -> float | str:
+    """Seconds of the whole recipe, or why they cannot be forecast."""
+    attempt = process.attempt
+    if attempt.work.recipe is None:
+        return "inference has no run to forecast"
+    epoch, evaluation = epoch_s(process), evaluation_s(attempt)
+    if isinstance(epoch, str):
+        return epoch
+    if isinstance(evaluation, str):
+        return evaluation
+    if attempt.startup_ns is None:
+        return _null(attempt, "startup_ns", "start-up was not timed")
+    if attempt.cold_ns is None:
+        return _null(attempt, "cold_ns", "the first step was not timed")
+    once = (attempt.startup_ns + attempt.cold_ns) * NS
+    return once + attempt.work.recipe.epochs * (epoch + evaluation)
+
+
+def forecast(processes: Sequence[Process]) -> Forecast:
+    """Both forecasts with their intervals; of one process a point without an interval."""
+    epochs, why_epoch = _known(processes, epoch_s)
+    totals, why_total = _known(processes, total_s)
+    reasons = {}
+    if len(epochs) < 2:
+        reasons["epoch_s"] = why_epoch if not epochs else "one process"
+    if len(totals) < 2:
+        reasons["total_s"] = why_total if not totals else "one process"
+    return Forecast(
+        epoch_s=stats.case_interval(epochs),
+        epoch_point_s=stats.geometric_mean(epochs) if epochs else None,
+        total_s=stats.prediction_interval(totals),
+        total_point_s=stats.geometric_mean(totals) if totals else None,
+        reasons=reasons,
+    )
+
+
+def _known(processes: Sequence[Process], of: Callable[[Process], float | str]) -> tuple[list[float], str]:
+    made = [of(p) for p in processes]
+    known = [value for value in made if not isinstance(value, str) and value > 0]
+    why = next((value for value in made if isinstance(value, str)), "no process gave a number")
+    return known, why
+
+
+def _null(attempt: Attempt, name: str, otherwise: str) -> str:
+    return attempt.nulls.get(name, otherwise)

@@ -1,0 +1,88 @@
+"""Whether two devices learn equally well: final accuracies of full runs, pooled over seeds.
+
+Knows nothing about times.
+"""
+
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+from breakeven import stats
+from breakeven.analysis.cases import Measured
+from breakeven.analysis.findings import ParityFinding
+from breakeven.analysis.pairs import Pair
+from breakeven.analysis.runs import SYNTHETIC, accuracies_of
+
+MARGIN = 0.01
+"""Share of right answers; `accuracy_margin` of the study stands in its place."""
+
+
+def parity_of(pairs: Sequence[Pair], margin: float) -> list[ParityFinding]:
+    """One verdict for each model, data, tuning and two devices; its cases differ in the seed only."""
+    pools: dict[tuple[object, ...], list[Pair]] = {}
+    for pair in pairs:
+        base, candidate = pair.base, pair.candidate
+        # A pair of unequal work was refused before; its accuracies say nothing either.
+        if candidate.case.work.task == "train" and base.work_id == candidate.work_id:
+            key = (
+                candidate.case.pool_id,
+                base.tuning_id,
+                candidate.tuning_id,
+                candidate.case.device.label,
+            )
+            pools.setdefault(key, []).append(pair)
+    return [_parity(pool, margin) for pool in pools.values()]
+
+
+def _parity(pool: Sequence[Pair], margin: float) -> ParityFinding:
+    base = _by_seed([pair.base for pair in pool])
+    candidate = _by_seed([pair.candidate for pair in pool])
+    tested = stats.accuracy_equivalence(base, candidate, margin=margin)
+    first = pool[0]
+    return ParityFinding(
+        model=first.candidate.case.work.model,
+        tuning_name=first.candidate.finding.tuning_name,
+        base_label=first.base.finding.device_label,
+        candidate_label=first.candidate.finding.device_label,
+        verdict=_word(tested.outcome),
+        margin=margin,
+        difference=tested.difference,
+        base_accuracies=base,
+        candidate_accuracies=candidate,
+        evidence=tuple(
+            line for pair in pool for m in (pair.base, pair.candidate) for r in m.runs for line in r.evidence
+        ),
+        reason=_why(first, base, candidate, tested),
+    )
+
+
+def _by_seed(cases: Sequence[Measured]) -> tuple[float, ...]:
+    """One accuracy a seed: processes of one seed share weights and order, so they are no trials apart."""
+    seeds: dict[int, list[float]] = {}
+    for m in cases:
+        seeds.setdefault(m.case.work.seed, []).extend(accuracies_of(m.runs))
+    return tuple(statistics.fmean(values) for values in seeds.values() if values)
+
+
+def _word(outcome: stats.EquivalenceOutcome) -> Literal["equivalent", "different", "cannot tell"]:
+    match outcome:
+        case stats.EquivalenceOutcome.EQUIVALENT:
+            return "equivalent"
+        case stats.EquivalenceOutcome.DIFFERENT:
+            return "different"
+        case _:
+            return "cannot tell"
+
+
+def _why(
+    pair: Pair, base: Sequence[float], candidate: Sequence[float], tested: stats.Equivalence
+) -> str | None:
+    if pair.candidate.case.work.data == SYNTHETIC:
+        return "synthetic data: there is nothing to learn"
+    if not base or not candidate:
+        return "sampled; add --full"
+    if min(len(base), len(candidate)) < 2:
+        return "one seed a side; add --full with more seeds"
+    if tested.outcome is stats.EquivalenceOutcome.CANNOT_TELL:
+        return "the interval reaches across the margin; add seeds"
+    return None

@@ -1,0 +1,103 @@
+"""The processes of a case: which attempts enter its numbers, and what the blocks of each one say.
+
+Knows nothing about intervals, comparisons or full runs: one process at a time.
+"""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from breakeven.records.lines import Attempt, Block
+
+Key = tuple[str | None, int]
+"""(fingerprint_id, replicate): what two processes share to be paired. Ratios hold within one unit only."""
+
+NS = 1e-9
+STEP_REGIONS = ("train_step", "infer_call", "infer_stream")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Process:
+    """What one process says: the median step for ratios, total over total for rates and forecasts (R14)."""
+
+    attempt: Attempt
+    step_s: float
+    mean_step_s: float
+    samples_per_s: float
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.attempt)
+
+
+def key_of(attempt: Attempt) -> Key:
+    return attempt.fingerprint_id, attempt.replicate
+
+
+def steady_blocks(attempt: Attempt) -> list[Block]:
+    """Blocks of the steady state that hold steps only: neither warm-up nor the change of an epoch."""
+    return [b for b in attempt.blocks if not b.warmup and not b.boundary and b.n_steps > 0]
+
+
+def process(attempt: Attempt) -> Process | str:
+    """The estimate of one process, or why it gives none."""
+    blocks = steady_blocks(attempt)
+    if not blocks:
+        held = [b for b in attempt.blocks if not b.warmup]
+        return "every steady block crosses an epoch's end" if held else "no block after warm-up"
+    ns, steps = sum(b.ns for b in blocks), sum(b.n_steps for b in blocks)
+    median = statistics.median(b.ns / b.n_steps for b in blocks)
+    samples = sum(b.samples for b in blocks)
+    if median <= 0 or samples <= 0:
+        return "blocks of no length: the clock was too coarse" if median <= 0 else "blocks without samples"
+    return Process(
+        attempt=attempt,
+        step_s=median * NS,
+        mean_step_s=ns / steps * NS,
+        samples_per_s=samples / (ns * NS),
+    )
+
+
+def latest(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """The last ok attempt of each replicate on each unit, of the purpose that estimates rest on.
+
+    `select` attempts chose a winner, so their numbers flatter it. `confirm` attempts stand in where a case
+    has no `measure` ones.
+    """
+    ok = [a for a in attempts if a.outcome == "ok"]
+    for purpose in ("measure", "confirm"):
+        found = {key_of(a): a for a in ok if a.purpose == purpose}
+        if found:
+            return [found[key] for key in sorted(found, key=lambda k: (k[1], k[0] or ""))]
+    return []
+
+
+def region_of(attempts: Sequence[Attempt]) -> str | None:
+    """The step region that the case's numbers come from: two regions are two measurements (R3, R7)."""
+    seen = {a.region for a in attempts if a.outcome == "ok"}
+    return next((region for region in STEP_REGIONS if region in seen), None)
+
+
+def processes_of(attempts: Sequence[Attempt]) -> tuple[list[Process], str | None]:
+    """Every process that gives a number, and else the reason why there is none."""
+    region = region_of(attempts)
+    here = [a for a in attempts if a.region == region]
+    made = [process(a) for a in latest(here)]
+    found = [p for p in made if isinstance(p, Process)]
+    if found:
+        return found, None
+    if made:
+        return [], next(p for p in made if isinstance(p, str))
+    if any(a.outcome == "ok" for a in here):
+        return [], "measured to select a winner only"
+    if any(a.outcome == "ok" and a.region == "train_run" for a in attempts):
+        return [], "full runs only: no step was timed apart"
+    return [], "no process ended ok"
+
+
+def main_unit(processes: Sequence[Process]) -> list[Process]:
+    """The processes of the unit that has most of them: an interval across units is of another quantity."""
+    units: dict[str | None, list[Process]] = {}
+    for p in processes:
+        units.setdefault(p.attempt.fingerprint_id, []).append(p)
+    return max(units.values(), key=len) if units else []

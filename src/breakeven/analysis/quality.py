@@ -1,0 +1,85 @@
+"""What limits the trust in the numbers: one line of words a kind of trouble, with the cases it touches.
+
+Knows nothing about how a flag was found out.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from breakeven.analysis.findings import CaseFinding, QualityFinding
+from breakeven.records.lines import Outcome
+
+# Flag -> what it means to a reader. The order is that of the findings: the worst first.
+MEANINGS = {
+    "simulated": "a simulated device: planted numbers, not a measurement",
+    "unchecked": "what ran was not verified: its check did not finish",
+    "contended": "something else used the machine meanwhile",
+    "throttled": "heat or a power limit lowered the clocks meanwhile",
+    "not_steady": "warm-up ended at its limit, times may still have been falling",
+    "not_converged": "time ended before the numbers were as tight as asked for",
+    "short_epoch": "epochs too short to time their change apart: the steps include it",
+    "coarse_clock": "blocks too short for the clock",
+    "loss_not_finite": "the loss did not stay finite: speed holds, learning does not",
+    "several_units": "processes ran on several units; only those of one enter an interval",
+    "energy_disagrees": "two readings of energy disagree; use neither",
+    "above_ceiling": "faster than the measured ceiling of the machine",
+}
+EXPECTED: frozenset[Outcome] = frozenset({"oom", "unsupported"})
+"""Outcomes that answer the question (it does not fit, it does not exist) instead of failing."""
+
+
+def quality_of(cases: Sequence[CaseFinding], *, torn: bool, missing: int) -> list[QualityFinding]:
+    """All that should be read beside the numbers. `missing`: cases of the study without any attempt."""
+    found = _flagged(cases)
+    failed = [case for case in cases if not case.processes]
+    if failed:
+        text = f"{len(failed)} of {len(cases)} cases gave no number: {_endings(failed)}"
+        found.append(_finding("failed", text, failed))
+    recovered = [case for case in cases if case.processes and set(case.outcomes) - {"ok"}]
+    if recovered:
+        text = f"{_cases(recovered)} gave numbers but also failed: {_endings(recovered)}"
+        found.append(_finding("failed_attempts", text, recovered))
+    single = [case for case in cases if case.processes == 1]
+    if single:
+        text = f"{_cases(single)} measured in one process: no interval, no verdict"
+        found.append(_finding("single_process", text, single))
+    if missing:
+        text = f"{missing} of {missing + len(cases)} cases of the study were not measured yet; run it again"
+        found.append(QualityFinding(flag="not_run", text=text, cases=missing))
+    if torn:
+        text = "the last line of the file was cut off (a crash while writing) and is left out"
+        found.append(QualityFinding(flag="torn", text=text, cases=0))
+    return found
+
+
+def failures(cases: Sequence[CaseFinding]) -> list[CaseFinding]:
+    """Cases without a number for a reason that is no answer in itself."""
+    return [case for case in cases if not case.processes and set(case.outcomes) - EXPECTED]
+
+
+def _flagged(cases: Sequence[CaseFinding]) -> list[QualityFinding]:
+    flags = dict.fromkeys([*MEANINGS, *(flag for case in cases for flag in case.flags)])
+    found = []
+    for flag in flags:
+        touched = [case for case in cases if flag in case.flags]
+        if touched:
+            meaning = MEANINGS.get(flag, f"flagged {flag.replace('_', ' ')}")
+            found.append(_finding(flag, f"{_cases(touched)}: {meaning}", touched))
+    return found
+
+
+def _finding(flag: str, text: str, cases: Sequence[CaseFinding]) -> QualityFinding:
+    evidence = tuple(line for case in cases for line in case.evidence)
+    return QualityFinding(flag=flag, text=text, cases=len(cases), evidence=evidence)
+
+
+def _cases(cases: Sequence[CaseFinding]) -> str:
+    return f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
+
+
+def _endings(cases: Sequence[CaseFinding]) -> str:
+    """How often each failing outcome ended an attempt: "2 oom, 1 error"."""
+    counts: Counter[str] = Counter()
+    for case in cases:
+        counts.update({outcome: n for outcome, n in case.outcomes.items() if outcome != "ok"})
+    return ", ".join(f"{n} {outcome.replace('_', ' ')}" for outcome, n in counts.most_common()) or "no steps"

@@ -1,0 +1,106 @@
+"""How many times as fast each candidate is as the baseline, with a verdict.
+
+Knows nothing about which cases make a pair. Holm's correction runs over all ratios of one file.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from breakeven import stats
+from breakeven.analysis.cases import Measured
+from breakeven.analysis.findings import RatioFinding
+from breakeven.analysis.pairs import Pair
+from breakeven.analysis.processes import Key
+
+MARGIN = 0.03
+"""Ratios this close to 1 are SAME: two runs of one unchanged case may differ by that on a shared machine."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Draft:
+    """A ratio before the verdict, which needs all of them."""
+
+    finding: RatioFinding
+    ratio: stats.Ratio | None
+
+
+def ratios_of(pairs: Sequence[Pair]) -> list[RatioFinding]:
+    """A ratio of the step for every pair, and one of whole runs where both sides made some."""
+    drafts = [_draft(pair, "step") for pair in pairs if _has(pair, "step") or not _has(pair, "full")]
+    drafts += [_draft(pair, "full") for pair in pairs if _has(pair, "full")]
+    known = [draft.ratio for draft in drafts if draft.ratio is not None]
+    adjusted = iter(stats.holm([ratio.p_value for ratio in known]))
+    return [
+        draft.finding
+        if draft.ratio is None
+        else _judged(draft.finding, draft.ratio, next(adjusted), len(known))
+        for draft in drafts
+    ]
+
+
+def _has(pair: Pair, of: Literal["step", "full"]) -> bool:
+    return bool(_values(pair.base, of)) and bool(_values(pair.candidate, of))
+
+
+def _values(measured: Measured, of: Literal["step", "full"]) -> Mapping[Key, float]:
+    return measured.steps if of == "step" else measured.totals
+
+
+def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
+    base, candidate = pair.base.finding, pair.candidate.finding
+    precisions = base.case.tuning.precision, candidate.case.tuning.precision
+    finding = RatioFinding(
+        base_id=base.case_id,
+        candidate_id=candidate.case_id,
+        model=candidate.case.work.model,
+        parameters=candidate.parameters,
+        flops_per_step=candidate.flops_per_step,
+        batch=candidate.case.work.batch,
+        base_label=base.device_label,
+        candidate_label=candidate.device_label,
+        tuning_name=candidate.tuning_name,
+        tuning_base=base.tuning_name,
+        of=of,
+        mixed=pair.base.preset != pair.candidate.preset or precisions[0] != precisions[1],
+        flags=tuple(sorted({*base.flags, *candidate.flags})),
+        evidence=base.evidence + candidate.evidence,
+        precision_base=precisions[0],
+        precision_candidate=precisions[1],
+        source=candidate.source,
+    )
+    if pair.refused:
+        return _Draft(finding=_because(finding, pair.refused), ratio=None)
+    a, b = _values(pair.base, of), _values(pair.candidate, of)
+    if not a or not b:
+        return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
+    return _compared(finding, a, b)
+
+
+def _compared(finding: RatioFinding, a: Mapping[Key, float], b: Mapping[Key, float]) -> _Draft:
+    if not {unit for unit, _ in a} & {unit for unit, _ in b}:
+        return _Draft(finding=_because(finding, "measured on different machines"), ratio=None)
+    shared = [key for key in a if key in b]
+    ratio = stats.paired_ratio(a, b)
+    if ratio is not None:
+        point = ratio.interval.estimate
+        return _Draft(finding=dataclasses.replace(finding, ratio=ratio.interval, point=point), ratio=ratio)
+    # A point takes processes of one unit: the replicates in common, else all of both sides.
+    keys_a, keys_b = (shared, shared) if shared else (list(a), list(b))
+    point = stats.geometric_mean(a[key] for key in keys_a) / stats.geometric_mean(b[key] for key in keys_b)
+    few = min(len(a), len(b)) < 2
+    why = "one process a side: no interval, no verdict" if few else "fewer than two replicates in common"
+    return _Draft(finding=_because(dataclasses.replace(finding, point=point), why), ratio=None)
+
+
+def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests: int) -> RatioFinding:
+    verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
+    needed = None
+    if verdict is stats.Verdict.UNCERTAIN:
+        needed = stats.processes_to_decide(ratio, margin=MARGIN, tests=tests)
+    return dataclasses.replace(finding, verdict=verdict, p_adjusted=p_adjusted, processes_needed=needed)
+
+
+def _because(finding: RatioFinding, reason: str) -> RatioFinding:
+    return dataclasses.replace(finding, reasons={"ratio": reason})

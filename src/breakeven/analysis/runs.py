@@ -1,0 +1,115 @@
+"""Full training runs: lines of one run joined, its total time and what it learned.
+
+Knows nothing about forecasts or devices.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from breakeven import stats
+from breakeven.analysis.processes import NS, Key, key_of, latest
+from breakeven.records.lines import Attempt, Epoch
+
+SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One full run. `total_s` is None where a part is missing; `resumed`: it was made in several processes.
+
+    A resumed run starts up twice and may lose part of an epoch: its total judges nothing; its accuracy holds.
+    """
+
+    last: Attempt
+    total_s: float | None
+    accuracy: float | None
+    resumed: bool
+    evidence: tuple[str, ...]
+    reason: str | None = None
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.last)
+
+
+def runs_of(attempts: Sequence[Attempt]) -> list[Run]:
+    """The full runs of one case that ended ok, in the order of their replicates."""
+    lines = [a for a in attempts if a.region == "train_run"]
+    return [_run(_chain(last, lines)) for last in latest(lines)]
+
+
+def totals_of(runs: Sequence[Run]) -> dict[Key, float]:
+    """Totals that may judge a forecast or enter a ratio: those of runs made in one process."""
+    return {run.key: run.total_s for run in runs if run.total_s is not None and not run.resumed}
+
+
+def accuracies_of(runs: Sequence[Run]) -> tuple[float, ...]:
+    """Final accuracies. None of synthetic data: its labels are random, there is nothing to learn."""
+    return tuple(r.accuracy for r in runs if r.accuracy is not None and r.last.work.data != SYNTHETIC)
+
+
+def accuracy_interval(values: Sequence[float], *, confidence: float = 0.95) -> stats.Interval | None:
+    """Student t on the accuracies themselves: shares differ by amounts, not by factors. None below two."""
+    n = len(values)
+    if n < 2:
+        return None
+    mean = statistics.fmean(values)
+    half = stats.t_quantile(0.5 + confidence / 2, n - 1) * statistics.stdev(values) / math.sqrt(n)
+    return stats.Interval(low=mean - half, high=mean + half, estimate=mean, confidence=confidence, n=n)
+
+
+def _chain(last: Attempt, lines: Sequence[Attempt]) -> list[Attempt | None]:
+    """The lines of a run, first to last; None stands for one that the file lacks."""
+    chain: list[Attempt | None] = [last]
+    here, before = last, list(lines[: _position(last, lines)])
+    while here.continues is not None:
+        # The file is in the order of time: a line continues one above it, which also rules out a circle.
+        found = [index for index, line in enumerate(before) if line.attempt_id == here.continues]
+        if not found:
+            return [None, *chain]
+        here = before[found[-1]]
+        del before[found[-1] :]
+        chain.insert(0, here)
+    return chain
+
+
+def _position(last: Attempt, lines: Sequence[Attempt]) -> int:
+    return next(index for index, line in enumerate(lines) if line is last)
+
+
+def _run(chain: Sequence[Attempt | None]) -> Run:
+    parts = [part for part in chain if part is not None]
+    last = parts[-1]
+    epochs: Mapping[int, Epoch] = {epoch.index: epoch for part in parts for epoch in part.epochs}
+    why = _incomplete(chain, parts, epochs)
+    total = None
+    if why is None:
+        ns = sum(part.startup_ns or 0 for part in parts)
+        total = (ns + sum(e.train_ns + (e.eval_ns or 0) for e in epochs.values())) * NS
+    final = epochs.get((last.work.recipe.epochs if last.work.recipe else 0) - 1)
+    return Run(
+        last=last,
+        total_s=total,
+        accuracy=final.accuracy if final else None,
+        resumed=len(chain) > 1,
+        evidence=tuple(part.attempt_id for part in parts),
+        reason=why,
+    )
+
+
+def _incomplete(
+    chain: Sequence[Attempt | None], parts: Sequence[Attempt], epochs: Mapping[int, Epoch]
+) -> str | None:
+    recipe = parts[-1].work.recipe
+    if None in chain:
+        return "the line that the run continues is not in the file"
+    if recipe is None or set(epochs) != set(range(recipe.epochs)):
+        return "an epoch of the run is missing"
+    if any(part.startup_ns is None for part in parts):
+        return "start-up was not timed"
+    # Without a test set nothing is evaluated; else an unknown time is not 0.
+    if parts[-1].eval_samples and any(epoch.eval_ns is None for epoch in epochs.values()):
+        return "an evaluation was not timed"
+    return None

@@ -1,0 +1,141 @@
+"""The verdict in words that a newcomer understands: at most six sentences of two lines each.
+
+Knows nothing about lines or statistics. It talks in ratios: a time on a shared CPU is no result.
+"""
+
+import textwrap
+from collections.abc import Sequence
+
+from breakeven.analysis import phrases
+from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding
+from breakeven.analysis.quality import failures
+from breakeven.stats import Verdict
+
+MOST = 6
+LINE = 80
+
+
+def sentences_of(
+    cases: Sequence[CaseFinding],
+    ratios: Sequence[RatioFinding],
+    parity: Sequence[ParityFinding],
+    scale: Sequence[ScaleFinding],
+    cores: int | None,
+) -> list[str]:
+    """The sentences, most important first."""
+    if not cases:
+        return ["Nothing was measured yet."]
+    said = []
+    if any(case.simulated for case in cases):
+        said.append("SIMULATED device: planted numbers, not a measurement.")
+    steps = [ratio for ratio in ratios if ratio.of == "step"]
+    compared = steps or list(ratios)
+    said += _headlines(compared, cases, scale, cores)
+    said += _uncertain(compared)
+    said += _refused(compared)
+    said += _failed(cases)
+    said += _accuracy(parity)
+    said += _forecast(cases)
+    return said[:MOST]
+
+
+def two_lines(text: str) -> bool:
+    """Whether a sentence fits on two lines of a terminal."""
+    return len(textwrap.wrap(text, LINE)) <= 2
+
+
+def _headlines(
+    ratios: Sequence[RatioFinding],
+    cases: Sequence[CaseFinding],
+    scale: Sequence[ScaleFinding],
+    cores: int | None,
+) -> list[str]:
+    """For each pair of devices the least and the most tuned ratios: both ends of the ladder."""
+    devices = list(dict.fromkeys(case.device_label for case in cases))
+    if not ratios:
+        if len(devices) == 1:
+            return [f"Only {devices[0]} was measured: there are times and no ratio. Name a second device."]
+        return ["No two cases did equal work at one tuning: there are times and no ratio."]
+    said = []
+    for pair in dict.fromkeys((r.base_label, r.candidate_label) for r in ratios):
+        mine = [r for r in ratios if (r.base_label, r.candidate_label) == pair and r.point is not None]
+        tunings = list(dict.fromkeys(r.tuning_name for r in mine))
+        for tuning in dict.fromkeys([*tunings[:1], *tunings[-1:]]):
+            group = [r for r in mine if r.tuning_name == tuning]
+            laws = [s for s in scale if (s.base_label, s.candidate_label, s.tuning_name) == (*pair, tuning)]
+            said += _headline(group, laws, cases, cores)
+    return said[:4]
+
+
+def _headline(
+    group: Sequence[RatioFinding],
+    laws: Sequence[ScaleFinding],
+    cases: Sequence[CaseFinding],
+    cores: int | None,
+) -> list[str]:
+    """One sentence for the ratios at one tuning, a second where range and trend do not fit on two lines."""
+    who = phrases.Sides.of(group[0], cases, cores)
+    certain = [r for r in group if r.ratio is not None]
+    if not certain:
+        return [phrases.single(group, who)]
+    if len(group) == 1:
+        return [phrases.one_ratio(group[0], who)]
+    whole, trend = phrases.many_ratios(certain, who), phrases.trend(certain, laws)
+    if not trend:
+        return [f"{whole}."]
+    joined = f"{whole}; {trend}."
+    return [joined] if two_lines(joined) else [f"{whole}.", f"{trend[0].upper()}{trend[1:]}."]
+
+
+def _uncertain(ratios: Sequence[RatioFinding]) -> list[str]:
+    """Of a range, which model cannot be told; a single ratio said so itself."""
+    unclear = [r for r in ratios if r.verdict is Verdict.UNCERTAIN]
+    groups = {(r.base_label, r.candidate_label, r.tuning_name) for r in unclear}
+    alone = [r for r in ratios if (r.base_label, r.candidate_label, r.tuning_name) in groups]
+    if not unclear or len(alone) == len(groups):
+        return []
+    first = unclear[0]
+    more = f" (and {len(unclear) - 1} more)" if len(unclear) > 1 else ""
+    return [f"{first.model}{more}: {phrases.cannot_tell(first)}."]
+
+
+def _refused(ratios: Sequence[RatioFinding]) -> list[str]:
+    refused = [r for r in ratios if r.point is None]
+    if not refused:
+        return []
+    first = refused[0]
+    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    where = f"{first.candidate_label} and {first.base_label} on {first.model}{more}"
+    return [phrases.cut(f"No ratio of {where}: {first.reasons.get('ratio', 'not comparable')}")]
+
+
+def _failed(cases: Sequence[CaseFinding]) -> list[str]:
+    failed = failures(cases)
+    if not failed:
+        return []
+    first = failed[0]
+    where = f"{first.case.work.model} on {first.device_label}, {phrases.tuning(first.tuning_name)}"
+    why = first.failure or first.reasons.get("step_s", "no number")
+    return [phrases.cut(f"{len(failed)} of {len(cases)} cases gave no number; {where}: {why}")]
+
+
+def _accuracy(parity: Sequence[ParityFinding]) -> list[str]:
+    """The worst verdict first: a difference matters more than any number of equal accuracies."""
+    shown = [p for p in parity if not (p.reason or "").startswith("synthetic")]
+    for verdict in ("different", "cannot tell", "equivalent"):
+        found = [p for p in shown if p.verdict == verdict]
+        if found:
+            return [phrases.accuracy(found[0], len(found), len(shown))]
+    return []
+
+
+def _forecast(cases: Sequence[CaseFinding]) -> list[str]:
+    """How well the forecast of a whole run did where one was made."""
+    judged = [case for case in cases if case.forecast_error is not None]
+    if not judged:
+        return []
+    worst = max(judged, key=lambda case: abs(case.forecast_error or 0.0))
+    off = f"{abs(worst.forecast_error or 0.0):.0%}"
+    if len(judged) == 1:
+        return [f"The forecast of a whole run was off by {off} ({phrases.inside(judged)})."]
+    return [f"Forecasts of {len(judged)} whole runs were off by {off} at most ({phrases.inside(judged)})."]

@@ -1,0 +1,112 @@
+"""Everything that the lines of one or more results files say.
+
+Knows nothing about how a finding is shown. Ratios are formed within one file only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from breakeven.analysis import naming
+from breakeven.analysis.cases import Measured, measured_cases
+from breakeven.analysis.findings import (
+    CaseFinding,
+    ParityFinding,
+    QualityFinding,
+    RatioFinding,
+    ScaleFinding,
+    Understanding,
+)
+from breakeven.analysis.machines import cores_of, machine
+from breakeven.analysis.pairs import baseline, pairs_of
+from breakeven.analysis.parity import MARGIN, parity_of
+from breakeven.analysis.quality import quality_of
+from breakeven.analysis.ratios import ratios_of
+from breakeven.analysis.scale import scale_of
+from breakeven.analysis.sentences import sentences_of
+from breakeven.records.file import Results
+from breakeven.records.lines import StudyLine
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _File:
+    """What one file says."""
+
+    study: StudyLine | None
+    cases: tuple[CaseFinding, ...]
+    ratios: tuple[RatioFinding, ...]
+    parity: tuple[ParityFinding, ...]
+    scale: tuple[ScaleFinding, ...]
+    quality: tuple[QualityFinding, ...]
+    sentences: tuple[str, ...]
+    hidden: int
+
+
+def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
+    """The findings of all files, in their order. The study is that of the last file that has one.
+
+    Cases that the latest study of their file no longer has are hidden (and counted), unless `show_all`.
+    """
+    files = [_file(one, show_all) for one in results]
+    studies = [file.study for file in files if file.study is not None]
+    last = studies[-1] if studies else None
+    cases = tuple(case for file in files for case in file.cases)
+    return Understanding(
+        name=", ".join(dict.fromkeys(study.name for study in studies)) or "results",
+        title=(naming.text(last.study, "title") or last.name) if last else "results",
+        tool_version=last.tool_version if last else "",
+        study=last.study if last else {},
+        simulated=any(case.simulated for case in cases),
+        sentences=_sentences(files, results),
+        cases=cases,
+        ratios=tuple(ratio for file in files for ratio in file.ratios),
+        parity=tuple(finding for file in files for finding in file.parity),
+        scale=tuple(finding for file in files for finding in file.scale),
+        quality=tuple(finding for file in files for finding in file.quality),
+        skips=tuple(skip for study in studies for skip in study.skips),
+        machines=tuple(
+            {line.fingerprint_id: machine(line) for r in results for line in r.fingerprints}.values()
+        ),
+        hidden_cases=sum(file.hidden for file in files),
+        attempts=sum(len(r.attempts) for r in results),
+        torn=any(r.torn for r in results),
+        sources=tuple(r.path for r in results),
+    )
+
+
+def _file(results: Results, show_all: bool) -> _File:
+    study = results.studies[-1] if results.studies else None
+    everything = measured_cases(results)
+    shown = [m for m in everything if show_all or m.finding.in_study]
+    cases = [m.finding for m in shown]
+    asked = dict(study.study) if study else {}
+    base = baseline(list(dict.fromkeys(m.case.device for m in shown)), naming.text(asked, "baseline"))
+    pairs = pairs_of(shown, base) if base else []
+    ratios = ratios_of(pairs)
+    parity = parity_of(pairs, naming.number(asked, "accuracy_margin") or MARGIN)
+    scale = scale_of(ratios, {case.case_id: case.case for case in cases})
+    cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
+    return _File(
+        study=study,
+        cases=tuple(cases),
+        ratios=tuple(ratios),
+        parity=tuple(parity),
+        scale=tuple(scale),
+        quality=tuple(quality_of(cases, torn=results.torn, missing=_missing(study, everything))),
+        sentences=tuple(sentences_of(cases, ratios, parity, scale, cores)),
+        hidden=len(everything) - len(shown),
+    )
+
+
+def _missing(study: StudyLine | None, measured: Sequence[Measured]) -> int:
+    if study is None:
+        return 0
+    return len(set(study.case_ids) - {m.finding.case_id for m in measured})
+
+
+def _sentences(files: Sequence[_File], results: Sequence[Results]) -> tuple[str, ...]:
+    """The sentences of one file; of several each file's own, below its name."""
+    if len(files) == 1:
+        return files[0].sentences
+    return tuple(
+        line for file, one in zip(files, results, strict=True) for line in (f"{one.path}:", *file.sentences)
+    )

@@ -1,0 +1,253 @@
+"""One case: which attempts enter, and that every number is the planted one."""
+
+import math
+
+import pytest
+
+from breakeven.records.lines import Block, Check
+from breakeven.workloads.layers import parameter_count, training_flops
+from breakeven.workloads.models import model
+
+from .conftest import EPOCHS, STEPS, a_case, a_study, again, an_attempt, full, sampled, spread, understood
+
+CASE = a_case()
+
+
+def test_step_and_rate_leave_out_warmup_and_boundary() -> None:
+    (case,) = understood(spread(CASE, 20.0)).cases
+    assert case.step_s is not None and case.samples_per_s is not None
+    assert case.step_s.estimate == pytest.approx(0.020, rel=1e-9)
+    assert case.samples_per_s.estimate == pytest.approx(128 / 0.020, rel=1e-9)
+    assert case.processes == case.step_s.n == 3
+    assert case.samples_s == pytest.approx((0.020,) * 3)
+
+
+def test_the_rate_is_total_over_total_and_the_step_a_median() -> None:
+    blocks = (Block(n_steps=1, samples=10, ns=10), Block(n_steps=1, samples=10, ns=20),
+              Block(n_steps=8, samples=80, ns=800))  # fmt: skip
+    (case,) = understood(an_attempt(CASE, blocks=blocks)).cases
+    assert case.step_point_s == pytest.approx(20e-9)
+    assert case.samples_per_s_point == pytest.approx(100 / 830e-9)
+
+
+def test_one_process_has_a_point_and_no_interval() -> None:
+    (case,) = understood(sampled(CASE, 0, 20.0)).cases
+    assert case.step_s is case.samples_per_s is case.epoch_s is case.total_s is None
+    assert case.step_point_s == pytest.approx(0.020)
+    assert case.reasons["step_s"] == case.reasons["total_s"] == "one process"
+
+
+def test_forecast_is_the_analytic_value() -> None:
+    """start-up 2 s + cold 0.5 s + 3 epochs of (10 steps of 20 ms + 7 ms + 100 samples of 60 us)."""
+    (case,) = understood(spread(CASE, 20.0)).cases
+    assert case.epoch_point_s == pytest.approx(STEPS * 0.020 + 0.007, rel=1e-12)
+    assert case.evaluation_s == pytest.approx(0.006, rel=1e-12)
+    assert case.total_point_s == pytest.approx(2.5 + EPOCHS * (0.207 + 0.006), rel=1e-12)
+    assert case.total_s is not None and case.total_s.contains(case.total_point_s or 0)
+    assert (case.startup_s, case.cold_s) == pytest.approx((2.0, 0.5))
+
+
+def test_a_boundary_faster_than_its_steps_stays_negative() -> None:
+    steady = Block(n_steps=10, samples=1280, ns=200_000_000)
+    quick = Block(n_steps=10, samples=1280, ns=190_000_000, boundary=True)
+    (case,) = understood(sampled(CASE, 0, 20.0, blocks=(steady, quick))).cases
+    assert case.epoch_point_s == pytest.approx(0.2 - 0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"startup_ns": None}, "start-up was not timed"),
+        ({"cold_ns": None, "nulls": {"cold_ns": "planted"}}, "planted"),
+        ({"steps_per_epoch": None}, "the number of steps an epoch is not recorded"),
+        ({"eval_blocks": ()}, "evaluation was not timed"),
+        ({"blocks": (Block(n_steps=1, samples=1, ns=9),)}, "no change of epoch was timed"),
+    ],
+)
+def test_what_is_missing_is_never_taken_for_zero(changes: dict[str, object], reason: str) -> None:
+    (case,) = understood(sampled(CASE, 0, 20.0, **changes)).cases
+    assert case.total_point_s is None and case.reasons["total_s"] == reason
+    assert case.step_point_s is not None
+
+
+def test_work_without_a_test_set_has_no_evaluation() -> None:
+    (case,) = understood(sampled(CASE, 0, 20.0, eval_blocks=(), eval_samples=None)).cases
+    assert case.total_point_s == pytest.approx(2.5 + EPOCHS * 0.207)
+
+
+def test_short_epochs_hold_their_changes_in_the_steps() -> None:
+    block = Block(n_steps=10, samples=1280, ns=200_000_000)
+    (case,) = understood(sampled(CASE, 0, 20.0, blocks=(block,), flags=("short_epoch",))).cases
+    assert case.epoch_point_s == pytest.approx(0.2)
+
+
+def test_failed_attempts_are_counted_and_never_enter() -> None:
+    failed = sampled(CASE, 3, 999.0, outcome="timeout", reason="too slow")
+    (case,) = understood(spread(CASE, 20.0), failed).cases
+    assert case.outcomes == {"ok": 3, "timeout": 1}
+    assert case.step_point_s == pytest.approx(0.020)
+    assert case.failure is None
+
+
+def test_the_most_frequent_failure_is_named() -> None:
+    endings = [("error", "boom"), ("oom", "no memory"), ("oom", "8 GiB asked for")]
+    lines = [an_attempt(CASE, i, outcome=o, reason=why) for i, (o, why) in enumerate(endings)]
+    (case,) = understood(lines).cases
+    assert case.failure == "oom: 8 GiB asked for"
+    assert case.processes == 0 and case.step_point_s is None
+    assert case.reasons["step_s"] == "no process ended ok"
+
+
+def test_the_latest_attempt_of_a_replicate_counts() -> None:
+    lines = [sampled(CASE, 0, 99.0), sampled(CASE, 0, 20.0, attempt=1), sampled(CASE, 1, 20.0)]
+    (case,) = understood(lines).cases
+    assert case.processes == 2 and case.step_point_s == pytest.approx(0.020)
+
+
+def test_attempts_that_chose_a_winner_are_no_estimate() -> None:
+    chosen = spread(CASE, 10.0, purpose="select")
+    assert understood(chosen).cases[0].reasons["step_s"] == "measured to select a winner only"
+    (case,) = understood(chosen, spread(CASE, 20.0, purpose="confirm")).cases
+    assert case.step_point_s == pytest.approx(0.020)
+
+
+def test_an_interval_stays_within_one_unit() -> None:
+    other = sampled(CASE, 3, 40.0, fingerprint_id="f1")
+    (case,) = understood(spread(CASE, 20.0), other).cases
+    assert case.processes == 3 and case.step_point_s == pytest.approx(0.020)
+
+
+def test_a_refuted_case_has_no_numbers() -> None:
+    check = Check(
+        case_id=CASE.case_id, fingerprint_id="f0", started_utc="", outcome="output_mismatch", reason="NaN"
+    )
+    found = understood(spread(CASE, 20.0), check)
+    (case,) = found.cases
+    assert case.step_point_s is None and case.failure == "output_mismatch: NaN"
+    assert case.outcomes == {"ok": 3, "output_mismatch": 1}
+
+
+def test_no_steady_block_is_a_reason() -> None:
+    (case,) = understood(an_attempt(CASE, blocks=(Block(n_steps=1, samples=1, ns=5, warmup=True),))).cases
+    assert case.reasons["step_s"] == "no block after warm-up"
+
+
+def test_flops_and_parameters_come_from_the_layers() -> None:
+    (case,) = understood(spread(CASE, 20.0, parameters=None)).cases
+    net = model("resnet18")
+    assert case.parameters == parameter_count(net)
+    assert case.flops_per_step == training_flops(net, 128)
+    assert case.tflop_per_s == pytest.approx(training_flops(net, 128) / 0.020 / 1e12)
+
+
+def test_an_unknown_model_keeps_its_measured_parameters() -> None:
+    (case,) = understood(spread(a_case("their-own"), 20.0)).cases
+    assert case.parameters == 1000 and case.flops_per_step is None
+    assert "layers" in case.reasons["flops_per_step"]
+
+
+def test_flags_are_united_and_counted() -> None:
+    lines = spread(CASE, 20.0)
+    lines = [
+        again(line, flags=("contended",) if i else ("contended", "throttled")) for i, line in enumerate(lines)
+    ]
+    (case,) = understood(lines).cases
+    assert case.flags == ("contended", "throttled")
+    assert case.flag_counts == {"contended": 3, "throttled": 1}
+
+
+def test_a_wide_interval_is_not_converged() -> None:
+    lines = [sampled(CASE, i, ms) for i, ms in enumerate((15.0, 20.0, 25.0))]
+    assert understood(a_study([CASE], {"relative_ci": 0.03}), lines).cases[0].flags == ("not_converged",)
+    assert understood(a_study([CASE], {"relative_ci": 0.03}), spread(CASE, 20.0)).cases[0].flags == ()
+
+
+def test_memory_is_the_most_and_energy_the_mean_power_of_a_step() -> None:
+    energy = {"scope": "gpu_board", "gross_j": 300.0, "window_ns": 1_000_000_000}
+    lines = [sampled(CASE, i, 20.0, memory={"device_mib": 100.0 + i}, energy=energy) for i in range(3)]
+    (case,) = understood(lines).cases
+    assert case.memory_mib == {"device_mib": 102.0}
+    assert case.power_w == pytest.approx(300.0) and case.energy_j_per_step == pytest.approx(6.0)
+
+
+def test_unread_energy_has_a_reason() -> None:
+    (case,) = understood(spread(CASE, 20.0, nulls={"energy.gross_j": "no RAPL here"})).cases
+    assert case.energy_j_per_step is None and case.reasons["energy_j_per_step"] == "no RAPL here"
+
+
+def test_the_interval_covers_the_planted_truth() -> None:
+    """95 % nominal, 400 trials of 3 processes: 99.9 % of such counts lie in 365..393."""
+    hits = 0
+    for trial in range(400):
+        step = understood(spread(CASE, 20.0, sd=0.05, seed=trial)).cases[0].step_s
+        assert step is not None
+        hits += step.contains(0.020)
+    assert 365 <= hits <= 393
+
+
+def test_two_tunings_under_one_name_are_told_apart() -> None:
+    import dataclasses
+
+    half = dataclasses.replace(CASE, tuning=dataclasses.replace(CASE.tuning, precision="bf16"))
+    names = [c.tuning_name for c in understood(spread(CASE, 20.0), spread(half, 10.0)).cases]
+    assert names == ["as-written precision=default", "as-written precision=bf16"]
+
+
+def test_full_run_totals_and_accuracy() -> None:
+    lines = [full(CASE, i, train_s=1.0 + 0.1 * i, accuracy=0.90 + 0.01 * i) for i in range(3)]
+    (case,) = understood(lines).cases
+    assert case.full_points_s == pytest.approx((5.3, 5.6, 5.9))
+    assert case.accuracies == pytest.approx((0.90, 0.91, 0.92))
+    assert case.accuracy is not None and case.accuracy.estimate == pytest.approx(0.91)
+    assert case.step_point_s is None and "full runs only" in case.reasons["step_s"]
+    assert case.processes == 3 and case.region == "train_run"
+
+
+def test_a_full_run_judges_the_forecast() -> None:
+    (case,) = understood([sampled(CASE, i, 20.0 + 0.1 * i) for i in range(3)], full(CASE, train_s=0.3)).cases
+    assert case.total_point_s is not None and case.forecast_error is not None
+    assert case.forecast_error == pytest.approx(case.total_point_s / 3.2 - 1)
+    assert case.forecast_inside is (case.total_s is not None and case.total_s.contains(3.2))
+
+
+def test_a_resumed_run_is_joined_and_judges_nothing() -> None:
+    first = full(CASE, epochs=[0, 1], outcome="interrupted", reason="stopped", flags=())
+    last = full(CASE, epochs=[2], accuracy=0.95, attempt=1, continues=first.attempt_id)
+    (case,) = understood(spread(CASE, 20.0), first, last).cases
+    assert case.full_points_s == pytest.approx((2 * 2.0 + 3 * 1.1,))
+    assert case.resumed_runs == 1 and case.full_s is None and "resumed" in case.reasons["full_s"]
+    assert case.forecast_error is case.forecast_inside is None
+    assert case.accuracies == (0.95,)
+
+
+def test_a_run_whose_beginning_is_lost_has_no_total() -> None:
+    (case,) = understood(full(CASE, epochs=[2], attempt=1, continues="gone")).cases
+    assert case.full_points_s == ()
+    assert case.reasons["full_s"] == "the line that the run continues is not in the file"
+    assert case.accuracies == (0.9,)
+
+
+def test_a_line_that_continues_itself_ends() -> None:
+    line = full(CASE)
+    assert understood(again(line, continues=line.attempt_id)).cases[0].full_points_s == ()
+
+
+def test_accuracy_of_synthetic_data_is_never_shown() -> None:
+    (case,) = understood(full(a_case(data="synthetic"))).cases
+    assert case.accuracies == () and case.accuracy is None
+    assert "synthetic" in case.reasons["accuracy"]
+
+
+def test_cases_of_an_older_study_are_hidden() -> None:
+    old, new = a_case("simple-cnn"), CASE
+    lines = [a_study([old, new]), spread(old, 5.0), a_study([new]), spread(new, 20.0)]
+    found = understood(*lines)
+    assert [c.case_id for c in found.cases] == [new.case_id] and found.hidden_cases == 1
+    shown = understood(*lines, show_all=True)
+    assert [c.in_study for c in shown.cases] == [True, False] and shown.hidden_cases == 0
+
+
+def test_no_number_is_infinite() -> None:
+    (case,) = understood(sampled(CASE, 0, 20.0, blocks=(Block(n_steps=1, samples=1, ns=0),))).cases
+    assert case.step_point_s is None and "clock" in case.reasons["step_s"]
+    assert all(math.isfinite(x) for x in (case.flops_per_step or 0, case.tflop_per_s or 0))
