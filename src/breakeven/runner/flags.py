@@ -1,0 +1,78 @@
+"""Flags on top of a study's document: text as typed becomes values whose place is the flag.
+
+Knows nothing about which values are valid: the study's keys are validated afterwards, flags included.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from breakeven.errors import UserError
+from breakeven.runner.document import Document, Path, one_line, parse_value, show
+from breakeven.runner.study import AXES
+
+VERBATIM = ("name", "title")
+"""Keys whose text stays text: a study may be named 2026."""
+
+
+def overridden(document: Document, overrides: Mapping[str, Any]) -> Document:
+    """The document with every given override in place of what it held; None means not given."""
+    values, where = dict(document.values), dict(document.where)
+    for key, given in overrides.items():
+        if given is None or key == "set":
+            continue
+        key = key.replace("-", "_")
+        flag = "--" + key.replace("_", "-")
+        _put(values, where, (key,), _typed(key, given, flag), flag)
+    for text in _texts(overrides.get("set")):
+        path, value, flag = _assignment(text)
+        _put(values, where, path, value, flag)
+    return Document(values=values, where=where)
+
+
+def _texts(given: Any) -> Sequence[str]:
+    return () if given is None else (given,) if isinstance(given, str) else given
+
+
+def _typed(key: str, given: Any, flag: str) -> Any:
+    """Text as YAML; an axis given as text, or as several, is split at commas."""
+    if key in VERBATIM:
+        return given
+    if key not in AXES:
+        return parse_value(given, flag) if isinstance(given, str) else given
+    out: list[Any] = []
+    for item in given if isinstance(given, (list, tuple)) else [given]:
+        pieces = _pieces(item) if isinstance(item, str) else [item]
+        for piece in pieces:
+            value = parse_value(piece, flag) if isinstance(piece, str) else piece
+            out += value if isinstance(value, list) else [value]
+    return out
+
+
+def _pieces(text: str) -> list[str]:
+    """`a,b` is two values; a YAML list or mapping is left whole."""
+    return [text] if text.lstrip().startswith(("[", "{")) else text.split(",")
+
+
+def _assignment(text: str) -> tuple[Path, Any, str]:
+    key, equals, value = text.partition("=")
+    parts = tuple(part.replace("-", "_") for part in key.strip().split("."))
+    if not equals or not all(parts):
+        raise UserError(f"--set {show(text)}: write KEY=VALUE, such as --set recipe.lr=0.01")
+    flag = one_line(f"--set {key.strip()[:60]}")
+    return parts, parse_value(value, flag), flag
+
+
+def _put(values: dict[str, Any], where: dict[Path, str], path: Path, value: Any, flag: str) -> None:
+    here = values
+    for part in path[:-1]:
+        inner = here.get(str(part), {})
+        if not isinstance(inner, Mapping):
+            raise UserError(f"{flag}: {show(part)} holds {show(inner)}, which has no keys")
+        here[str(part)] = dict(inner)  # a copy: the document that was given stays as it is
+        here = here[str(part)]
+    here[str(path[-1])] = value
+    for old in [old for old in where if old[: len(path)] == path]:
+        del where[old]
+    for end in range(1, len(path)):
+        where.setdefault(path[:end], flag)
+    where[path] = flag
