@@ -1,0 +1,90 @@
+"""The grid of a study: the product of its axes on the devices that `auto` stands for, minus what it excludes.
+
+Knows nothing about what can run: every combination that the study declares is a point.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from breakeven.records.case import Device, Tuning, parse_device
+from breakeven.records.tuning import preset
+from breakeven.runner.study import NamedTuning, Study
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One combination of the axes."""
+
+    model: str
+    device: Device
+    runtime: str | None
+    precision: str | None
+    batch: int
+    tuning: NamedTuning
+    data: str
+    seed: int
+
+
+def auto_devices(cores: int, gpus: int) -> tuple[str, ...]:
+    """What `auto` stands for: CPU against GPU, else one core against all of them, else the one core."""
+    if gpus > 0:
+        return ("cpu", "cuda:0")
+    return ("cpu:threads=1", "cpu") if cores > 1 else ("cpu",)
+
+
+def devices(study: Study, *, cores: int, gpus: int) -> tuple[Device, ...]:
+    """The devices of a study with `auto` resolved, each once."""
+    labels = [
+        label for text in study.device for label in (auto_devices(cores, gpus) if text == "auto" else (text,))
+    ]
+    return tuple(parse_device(label) for label in dict.fromkeys(labels))
+
+
+def points(study: Study, *, cores: int, gpus: int) -> list[Point]:
+    """The product of the axes in their order, minus what the study excludes."""
+    product = itertools.product(
+        study.model,
+        devices(study, cores=cores, gpus=gpus),
+        study.runtime,
+        study.precision,
+        study.batch,
+        study.tuning,
+        study.data,
+        study.seed,
+    )
+    every = [
+        Point(model=m, device=d, runtime=r, precision=p, batch=b, tuning=t, data=s, seed=n)
+        for m, d, r, p, b, t, s, n in product
+    ]
+    return [point for point in every if not any(excluded(point, item) for item in study.exclude)]
+
+
+def excluded(point: Point, exclude: Mapping[str, tuple[Any, ...]]) -> bool:
+    """Whether the point has every value: of the axis, or what the axis left to the tuning."""
+    tuning = tuning_of(point)
+    has = {
+        "model": (point.model,),
+        "device": (point.device.label,),
+        "runtime": (point.runtime, tuning.runtime),
+        "precision": (point.precision, tuning.precision),
+        "batch": (point.batch,),
+        "tuning": (point.tuning.name,),
+        "data": (point.data,),
+        "seed": (point.seed,),
+    }
+    return all(any(value in values for value in has[axis]) for axis, values in exclude.items())
+
+
+def tuning_of(point: Point) -> Tuning:
+    """The preset on this kind of device, the study's changes on top, then the axes; sim devices need sim."""
+    changes: dict[str, Any] = dict(point.tuning.changes)
+    if point.precision is not None:
+        changes["precision"] = point.precision
+    if point.device.kind == "sim":
+        changes["runtime"] = "sim"
+    elif point.runtime is not None:
+        changes["runtime"] = point.runtime
+    return dataclasses.replace(preset(point.tuning.preset, point.device.kind), **changes)
