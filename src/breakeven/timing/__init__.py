@@ -1,0 +1,22 @@
+"""The one loop that reads a clock around user work, its stopping rules, and probes that observe meanwhile.
+
+Knows nothing about frameworks, studies or files.
+"""
+
+from breakeven.timing.clocks import Clock, elapsed, resolution_ns
+from breakeven.timing.epochs import Run, train_epochs
+from breakeven.timing.loop import Plan, Progress, Samples, sample_training
+from breakeven.timing.watching import Probe
+
+__all__ = [
+    "Clock",
+    "Plan",
+    "Probe",
+    "Progress",
+    "Run",
+    "Samples",
+    "elapsed",
+    "resolution_ns",
+    "sample_training",
+    "train_epochs",
+]

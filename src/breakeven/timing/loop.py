@@ -1,0 +1,318 @@
+"""The one loop that times training steps: cold step, warm-up, steady blocks, epoch boundary, evaluation.
+
+Knows nothing about frameworks, files or what the numbers mean; it calls a `Prepared` and reads a clock.
+
+Warm-up lasts until two neighbouring windows of blocks agree, without a spike or a falling trend. A window has
+up to ten blocks, fewer where blocks are slow, so that two of them take at most two thirds of its limit; with
+fewer than three blocks a window no trend can be told, and agreement within 2 % is all there is. Steady blocks
+are then added until the interval of their median is tight, or the time is used.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from statistics import median
+from typing import Any, Literal
+
+from breakeven.errors import Mismatch
+from breakeven.records.lines import Block
+from breakeven.runtimes import Evaluation, Prepared
+from breakeven.stats import median_interval, steady
+from breakeven.timing.clocks import Clock, resolution_ns, timed_ns
+from breakeven.timing.course import RESERVE, Course
+from breakeven.timing.watching import Probe, watching
+
+Phase = Literal["warm-up", "steps", "boundary", "evaluation", "epoch"]
+
+WINDOW = 10
+"""Most blocks in a window of warm-up: a fall as large as the noise is significant in twice as many."""
+TOLERANCE = 0.02
+"""Least difference between two windows that counts as "not steady yet"."""
+IDLE_NS = 500_000_000
+"""After this long without work clocks fall, and one block is warmed again (contract R4)."""
+MOST_OVERLAP = 0.05
+"""Share of a block that its edges may have added without a flag."""
+LEAST_BLOCKS = 3
+"""Steady blocks measured even beyond the budget, unless a single step exceeds it."""
+MAX_LOSSES = 5000
+"""Losses kept of one sampling, the first ones: later steps of two devices cannot be compared anyway."""
+WARMUP_SHARE, EVAL_SHARE, BOUNDARY_SHARE = 0.4, 0.1, 0.1
+"""Shares of the budget: limits of warm-up and evaluation where the plan sets none, and of boundaries."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """How long and how well to sample; times in seconds by the clock used.
+
+    `budget_s` bounds all but the cold step: warm-up (at most `warmup_s`, None: 40 % of it), evaluation (about
+    `eval_s`, None: 10 %; 0: none), epoch boundaries (10 %), and the steady blocks, which get what warm-up
+    leaves. Slow steps go beyond it: one to warm up, three steady ones (one if it alone exceeds their share),
+    one at the boundary, one batch of evaluation.
+
+    `tight` is the relative half width of the median's 95 % interval at which sampling ends, after at least
+    `min_blocks` blocks and `min_s` seconds (an energy counter needs some). `max_blocks` counts every block
+    recorded. `min_block_ns`: a block pays one fill and drain of the device's queue, about 20 us on CUDA,
+    which is 0.1 % of the default.
+    """
+
+    budget_s: float
+    warmup_s: float | None = None
+    eval_s: float | None = None
+    tight: float = 0.01
+    min_blocks: int = 8
+    max_blocks: int = 400
+    min_s: float = 0.0
+    min_block_ns: int = 20_000_000
+    boundary: bool = True
+
+    def __post_init__(self) -> None:
+        if not (0 < self.budget_s < math.inf and self.tight > 0):
+            raise ValueError(f"a plan needs a positive budget and tightness: {self}")
+        if min(self.warmup_ns, self.eval_ns) < 0 or self.steady_ns <= 0:
+            raise ValueError(f"warm-up and evaluation leave no time for steady blocks: {self}")
+        if self.min_blocks < 6 or self.max_blocks < 2 * self.min_blocks + RESERVE:
+            # Fewer than 6 blocks have no 95 % interval of their median; warm-up may use half of the most.
+            raise ValueError(f"a plan needs 6 blocks or more, and more than twice as many at most: {self}")
+
+    @property
+    def budget_ns(self) -> float:
+        return 1e9 * self.budget_s
+
+    @property
+    def warmup_ns(self) -> float:
+        return WARMUP_SHARE * self.budget_ns if self.warmup_s is None else 1e9 * self.warmup_s
+
+    @property
+    def eval_ns(self) -> float:
+        return EVAL_SHARE * self.budget_ns if self.eval_s is None else 1e9 * self.eval_s
+
+    @property
+    def steady_ns(self) -> float:
+        """What is left for steady blocks if all others use their limits."""
+        return self.budget_ns * (1 - BOUNDARY_SHARE) - self.warmup_ns - self.eval_ns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Where a sampling stands. `done` is the share (0..1) of the phase; None is not known yet."""
+
+    phase: Phase
+    step_ns: float | None = None
+    relative_half_width: float | None = None
+    done: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Samples:
+    """What one sampling found, raw. `blocks` holds warm-up, steady and boundary blocks in the order timed.
+
+    `counters_moved`: by how much each counter that must stand still moved during the steady blocks.
+    `memory_cold` was read after warm-up, `memory_warm` after the steady blocks with peaks restarted between.
+    `probes` is what each probe reported. `clock_ns` is the clock's resolution, None where it showed none.
+    """
+
+    cold_ns: int
+    blocks: tuple[Block, ...]
+    eval_blocks: tuple[Block, ...] = ()
+    evaluation: Evaluation | None = None
+    losses: tuple[float, ...] = ()
+    flags: tuple[str, ...] = ()
+    counters_moved: Mapping[str, int] = field(default_factory=dict)
+    memory_cold: Mapping[str, float] = field(default_factory=dict)
+    memory_warm: Mapping[str, float] = field(default_factory=dict)
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    clock_ns: int | None = None
+
+
+Tell = Callable[[Progress], None]
+
+
+def sample_training(
+    prepared: Prepared,
+    plan: Plan,
+    *,
+    clock: Clock | None = None,
+    watch: Mapping[str, Probe] | None = None,
+    on_progress: Tell | None = None,
+) -> Samples:
+    """Samples the training steps of a prepared case, by `clock`, else the device's own, else the real one.
+
+    Flags: `not_steady` (warm-up ended by its limit), `not_converged` (the budget or `max_blocks` did),
+    `coarse_clock` (blocks shorter than 1000 resolutions), `short_block` (synchronising may have lengthened
+    blocks by more than 5 %), `short_epoch` (blocks hold their epoch boundaries), `loss_not_finite` (losses
+    end before the first such). Raises Mismatch `invalid` for a clock that stands still, and whatever a step
+    raises.
+    """
+    clock = clock or prepared.clock or time.perf_counter_ns
+    tell = on_progress or _silent
+    course = _course(prepared, plan, clock)
+    cold_ns = course.cold()
+    start = clock()
+    settled = _warm_up(course, plan, tell)
+    memory_cold = dict(prepared.memory())
+    losses = list(prepared.losses())
+    prepared.reset_memory()
+    idle_since = clock()
+    with watching(watch or {}) as seen:
+        if clock() - idle_since > IDLE_NS:
+            course.block()
+        course.warmup = False
+        left = plan.steady_ns + plan.warmup_ns - (clock() - start)
+        before = dict(prepared.counters())
+        tight = _steady_blocks(course, plan, max(left, plan.steady_ns), tell)
+        after = dict(prepared.counters())
+    overlap_ns, block_ns = course.overlap_ns, median(_steady_ns(course))
+    memory_warm = dict(prepared.memory())
+    if plan.boundary and not course.wraps:
+        _boundaries(course, plan, tell)
+    losses += prepared.losses()
+    eval_blocks, evaluation = _evaluate(prepared, plan, clock, tell)
+    finite = tuple(takewhile(math.isfinite, losses))
+    flags = {
+        "not_steady": not settled,
+        "not_converged": not tight,
+        "coarse_clock": bool(course.resolution) and block_ns < course.fine_ns,
+        "short_block": overlap_ns > MOST_OVERLAP * block_ns,
+        "short_epoch": course.wraps,
+        "loss_not_finite": len(finite) < len(losses),
+    }
+    return Samples(
+        cold_ns=cold_ns,
+        blocks=tuple(course.blocks),
+        eval_blocks=eval_blocks,
+        evaluation=evaluation,
+        losses=finite[:MAX_LOSSES],
+        flags=tuple(flag for flag, holds in flags.items() if holds),
+        counters_moved=_moved(before, after),
+        memory_cold=memory_cold,
+        memory_warm=memory_warm,
+        probes=seen,
+        clock_ns=course.resolution,
+    )
+
+
+def _course(prepared: Prepared, plan: Plan, clock: Clock) -> Course:
+    return Course(
+        prepared=prepared,
+        clock=clock,
+        resolution=resolution_ns(clock),
+        min_block_ns=plan.min_block_ns,
+        # Doubling overshoots by up to two: with half its share each, `min_blocks` blocks fit into the budget.
+        limit_ns=max(1, int(plan.steady_ns / (2 * plan.min_blocks))),
+        max_blocks=plan.max_blocks,
+    )
+
+
+def _warm_up(course: Course, plan: Plan, tell: Tell) -> bool:
+    """Warm-up blocks until the device is steady; False where time or half the records ran out first."""
+    limit, start = plan.warmup_ns, course.clock()
+    level: list[float] = []  # nanoseconds a step, of the blocks since the size last changed
+    while True:
+        block = course.block()
+        spent = course.clock() - start
+        level.append(block.ns / block.n_steps)
+        tell(Progress(phase="warm-up", step_ns=level[-1], done=min(1.0, spent / limit) if limit else 1.0))
+        window = max(1, min(WINDOW, int(limit / (3 * max(1, block.ns)))))
+        if course.resize(block, limit - spent + plan.steady_ns):
+            level.clear()
+        elif _is_steady(level, window):
+            return True
+        if spent + _expected_ns(course, block) > limit or course.slots < course.max_blocks // 2:
+            return False
+
+
+def _is_steady(level: list[float], window: int) -> bool:
+    """`stats.steady` of the last two windows, at a tolerance no finer than the noise of the steps."""
+    if len(level) < 2 * window:
+        return False
+    last = level[-2 * window :]
+    middle = median(last)
+    # 1.4826 times the median absolute deviation estimates a normal's standard deviation (Hampel 1974).
+    spread = 1.4826 * median(abs(value - middle) for value in last) / middle if middle else 0.0
+    return steady(last[:window], last[window:], max(TOLERANCE, spread))
+
+
+def _expected_ns(course: Course, last: Block) -> float:
+    return last.ns * course.n_steps / last.n_steps
+
+
+def _steady_blocks(course: Course, plan: Plan, budget: float, tell: Tell) -> bool:
+    """Blocks until their median is tight; False where the `budget` (ns) or the records ended first."""
+    start = course.clock()
+    times: list[float] = []
+    while True:
+        block = course.block()
+        spent = course.clock() - start
+        if not block.ns:
+            raise Mismatch("invalid", f"{block.n_steps} steps took no time by this clock")
+        times.append(block.ns / block.n_steps)
+        half = _half_width(times, (course.resolution or 0) / block.ns)
+        tight = len(times) >= plan.min_blocks and half is not None and half <= plan.tight
+        # A half width shrinks with the square root of the number of blocks.
+        share = 1.0 if tight else min(1.0, (plan.tight / half) ** 2) if half else 0.0
+        done = min(1.0, max(spent / budget, share))
+        tell(Progress(phase="steps", step_ns=median(times), relative_half_width=half, done=done))
+        if tight and spent >= 1e9 * plan.min_s:
+            return True
+        course.resize(block, budget - spent)
+        enough = len(times) >= (1 if times[-1] > budget else LEAST_BLOCKS)
+        if course.slots < 1 or (enough and spent + _expected_ns(course, block) > budget):
+            return tight
+
+
+def _half_width(times: Sequence[float], quantum: float) -> float | None:
+    """Relative half width of the median's interval, but no less than the clock's share of a block."""
+    interval = median_interval(times)
+    return None if interval is None else max(interval.relative_half_width, quantum)
+
+
+def _boundaries(course: Course, plan: Plan, tell: Tell) -> None:
+    """Two epoch boundaries in all, those met on the way included; one where a second would be slow."""
+    have = sum(block.boundary and not block.warmup for block in course.blocks)
+    for index in range(have, 2):
+        block = course.boundary()
+        tell(Progress(phase="boundary", done=(index + 1) / 2))
+        if 2 * block.ns > BOUNDARY_SHARE * plan.budget_ns:
+            return
+
+
+def _evaluate(
+    prepared: Prepared, plan: Plan, clock: Clock, tell: Tell
+) -> tuple[tuple[Block, ...], Evaluation | None]:
+    """Evaluations of 1, 2, 4, ... batches until the time is used or the whole test set was scored warm."""
+    blocks: list[Block] = []
+    found: Evaluation | None = None
+    limit, start, batches = plan.eval_ns, clock(), 1
+    while limit > 0:
+        ns, found = _evaluation(prepared, batches, clock)
+        blocks.append(Block(n_steps=found.steps, samples=found.samples, ns=ns, warmup=not blocks))
+        spent = clock() - start
+        tell(Progress(phase="evaluation", done=min(1.0, spent / limit)))
+        whole = found.steps < batches or found.samples == prepared.eval_samples
+        if (whole and len(blocks) > 1) or spent + (1 if whole else 2) * ns > limit or batches >= 2**20:
+            break
+        batches *= 1 if whole else 2
+    if len(blocks) == 1:  # nothing warmer follows: it has to stand for itself
+        blocks = [Block(n_steps=blocks[0].n_steps, samples=blocks[0].samples, ns=blocks[0].ns)]
+    return tuple(blocks), found
+
+
+def _evaluation(prepared: Prepared, batches: int, clock: Clock) -> tuple[int, Evaluation]:
+    found: list[Evaluation] = []
+    ns = timed_ns(clock, prepared.sync, lambda: found.append(prepared.evaluate(batches)))
+    return ns, found[0]
+
+
+def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    moved = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
+    return {name: change for name, change in moved.items() if change}
+
+
+def _steady_ns(course: Course) -> list[int]:
+    return [block.ns for block in course.blocks if not (block.warmup or block.boundary)]
+
+
+def _silent(progress: Progress) -> None:
+    """Nobody wants to know."""
