@@ -1,0 +1,131 @@
+"""What a case truly costs on a simulated device, and how well it learns: the numbers a measurement must find.
+
+Knows nothing about noise or about how time is measured.
+"""
+
+import hashlib
+import math
+import random
+from dataclasses import dataclass
+
+from breakeven.errors import UserError
+from breakeven.records.case import Case, Work
+from breakeven.runtimes.sim.profile import Profile
+from breakeven.workloads import data, layers, models
+
+COLD_MEMORY = 1.25
+"""Peak of a cold run over that of a steady one: a search for algorithms needs workspace."""
+ADAM_BYTES = 16
+"""Bytes per parameter: weight, gradient and two moments, four bytes each."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Truth:
+    """Costs of one case without noise.
+
+    `input_ns` is the time between batches of the loader; without `workers` the host makes them in the step.
+    `waits`: the host waits for the loss of every step.
+    """
+
+    launch_ns: float
+    device_ns: float
+    input_ns: float
+    first_batch_ns: float
+    workers: int
+    waits: bool
+    cold_ns: float
+    boundary_ns: float
+    eval_batch_ns: float
+    memory_mib: float
+    parameters: int
+    steps_per_epoch: int
+    test_samples: int
+    accuracy: float
+
+    @property
+    def step_ns(self) -> float:
+        """Steady time of a step in a long pipeline, which is what a sampling should find."""
+        if self.workers:
+            return max(self.input_ns, self.launch_ns, self.device_ns)
+        if self.waits:
+            return self.input_ns + max(self.launch_ns, self.device_ns)
+        return max(self.input_ns + self.launch_ns, self.device_ns)
+
+
+def truth_of(case: Case, profile: Profile) -> Truth:
+    """The planted truth of a case. Raises UserError for an unknown model or data set, or an empty epoch."""
+    work, tuning = case.work, case.tuning
+    model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    costs = layers.layer_costs(model)
+    samples = profile.train_samples or data.entry(work.data).n_train
+    steps = samples // work.batch if work.drop_last else -(-samples // work.batch)
+    if not steps:
+        raise UserError(
+            f"batch {work.batch} is larger than the {samples} training samples; use a smaller one"
+        )
+    full_ns = (
+        1e6 * profile.step_ms
+        if profile.step_ms is not None
+        else layers.training_flops(model, work.batch) / profile.gflops
+    )
+    device_ns = full_ns / _faster(case, profile)
+    launches = len(costs) if tuning.execution == "eager" else 1
+    workers = (tuning.workers or 0) if tuning.residency == "host" else 0
+    input_ns = 1e6 * profile.input_ms if tuning.residency == "host" else 0.0
+    parameters = layers.parameter_count(model)
+    activations = work.batch * sum(cost.bytes_written for cost in costs)
+    return Truth(
+        launch_ns=1e3 * profile.launch_us * launches,
+        device_ns=device_ns,
+        input_ns=input_ns / max(1, workers),
+        first_batch_ns=input_ns,
+        workers=workers,
+        waits=tuning.loss_sync == "every-step",
+        cold_ns=1e6 * profile.cold_ms,
+        boundary_ns=1e6 * profile.boundary_ms,
+        eval_batch_ns=device_ns / 3 if profile.eval_ms is None else 1e6 * profile.eval_ms,
+        memory_mib=(parameters * ADAM_BYTES + activations) / 2**20
+        if profile.mem_mib is None
+        else profile.mem_mib,
+        parameters=parameters,
+        steps_per_epoch=steps,
+        test_samples=profile.test_samples or data.entry(work.data).n_test,
+        accuracy=_final_accuracy(work, profile),
+    )
+
+
+def _faster(case: Case, profile: Profile) -> float:
+    """By what the tuning divides the device's time."""
+    factor = profile.bf16 if case.tuning.precision in ("bf16", "fp16") else 1.0
+    if case.tuning.layout == "channels-last":
+        factor *= profile.channels_last
+    if case.tuning.execution.startswith("compile"):
+        factor *= profile.compile
+    return factor
+
+
+def _final_accuracy(work: Work, profile: Profile) -> float:
+    """The planted mean plus what this seed gives: the same on every device, as for a real pair of runs."""
+    luck = stream(f"accuracy/{work.model}/{work.data}/{work.seed}").gauss(0.0, profile.acc_sd)
+    return min(1.0, max(0.0, profile.accuracy + luck))
+
+
+def accuracy_after(truth: Truth, work: Work, epochs: float) -> float:
+    """Accuracy after so many epochs: from chance to the planted one, which the last epoch reaches."""
+    chance = 1.0 / work.num_classes
+    return chance + (truth.accuracy - chance) * _learnt(work, epochs)
+
+
+def loss_after(work: Work, epochs: float) -> float:
+    """Mean cross-entropy: from that of chance down to a tenth of it."""
+    return math.log(max(2, work.num_classes)) * (1.0 - 0.9 * _learnt(work, epochs))
+
+
+def _learnt(work: Work, epochs: float) -> float:
+    total = work.recipe.epochs if work.recipe else 1
+    return min(1.0, (1.0 - math.exp(-3.0 * epochs / total)) / (1.0 - math.exp(-3.0)))
+
+
+def stream(name: str) -> random.Random:
+    """Random numbers that depend on the name only, on every machine and Python alike."""
+    return random.Random(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))
