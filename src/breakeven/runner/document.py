@@ -201,7 +201,7 @@ class _Walk:
         return text
 
     def text(self, node: yaml.ScalarNode) -> str:
-        """The scalar's text. JSON writes a character beyond 16 bits as two escapes, which YAML keeps apart."""
+        """The scalar's text. JSON writes a character beyond 16 bits as two escapes; YAML keeps them apart."""
         try:
             return str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError as error:
