@@ -207,14 +207,15 @@ def _course(prepared: Prepared, plan: Plan, clock: Clock) -> Course:
 
 def _warm_up(course: Course, plan: Plan, tell: Tell) -> bool:
     """Warm-up blocks until the device is steady; False where time or half the records ran out first."""
-    limit, start = plan.warmup_ns, course.clock()
+    limit, start, spent = plan.warmup_ns, course.clock(), 0
     level: list[float] = []  # nanoseconds a step, of the blocks since the size last changed
     while True:
-        block = course.block()
+        block, before = course.block(), spent
         spent = course.clock() - start
         level.append(block.ns / block.n_steps)
         tell(Progress(phase="warm-up", step_ns=level[-1], done=min(1.0, spent / limit) if limit else 1.0))
-        window = max(1, min(WINDOW, int(limit / (3 * max(1, block.ns)))))
+        # An epoch's boundary may have come before this block.
+        window = max(1, min(WINDOW, int(limit / (3 * max(1, spent - before)))))
         if course.resize(block, limit - spent + plan.steady_ns):
             level.clear()
         elif _is_steady(level, window):
