@@ -80,9 +80,11 @@ def _measured(
     # A full run's window holds evaluations too: sampled processes say better what a step needs.
     finding = with_resources(finding, [p.attempt for p in used] or [run.last for run in runs])
     flags = _flags(entering, checks, finding.step_s, relative_ci)
+    if len({p.attempt.fingerprint_id for p in everything}) > 1:
+        flags["several_units"] = len(everything)
     finding = dataclasses.replace(
         finding,
-        flags=tuple(flags),
+        flags=tuple(sorted(flags)),
         flag_counts=flags,
         evidence=_evidence(used, runs) or tuple(a.attempt_id for a in attempts),
     )
@@ -141,11 +143,8 @@ def _flags(
     # The runner's stopping rule: it looks between processes, which no single attempt can know of.
     if step and relative_ci and (step.high / step.low) ** 0.5 - 1 > relative_ci:
         flags["not_converged"] = max(flags["not_converged"], step.n)
-    units = {a.fingerprint_id for a in entering}
     if checks and all(c.outcome != "ok" and c.outcome not in REFUTING for c in checks):
         flags["unchecked"] = len(entering)
-    if len(units) > 1:
-        flags["several_units"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}
 
 

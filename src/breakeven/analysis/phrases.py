@@ -57,12 +57,11 @@ def many_ratios(ratios: Sequence[RatioFinding], who: Sides) -> str:
     ordered = sorted(ratios, key=lambda r: r.ratio.estimate if r.ratio else 0.0)
     low, high = ordered[0], ordered[-1]
     assert low.ratio is not None and high.ratio is not None
-    batches = len({r.batch for r in ratios}) > 1
-    ends = f"{format_ratio_interval(low.ratio)} ({item(low, batches)})"
-    if high is not low:
-        ends += f" to {format_ratio_interval(high.ratio)} ({item(high, batches)})"
-    models = len({r.model for r in ratios})
+    models, batches = len({r.model for r in ratios}), len({r.batch for r in ratios})
     what = f"{models} models" if models > 1 else low.model
+    ends = f"{format_ratio_interval(low.ratio)}{_which(low, models, batches)}"
+    if high is not low:
+        ends += f" to {format_ratio_interval(high.ratio)}{_which(high, models, batches)}"
     return f"{who.candidate} {who.verb} {what} {ends} as fast as {who.base}, {at(low)}"
 
 
@@ -70,7 +69,7 @@ def single(ratios: Sequence[RatioFinding], who: Sides) -> str:
     """What one process a side can say: about how much, and that it is no verdict."""
     points = sorted(r.point for r in ratios if r.point is not None)
     about = f"{two_digits(points[0])}x"
-    if len(points) > 1:
+    if two_digits(points[-1]) != two_digits(points[0]):
         about += f" to {two_digits(points[-1])}x"
     models = list(dict.fromkeys(r.model for r in ratios))
     what = models[0] if len(models) == 1 else f"{len(models)} models"
@@ -79,26 +78,29 @@ def single(ratios: Sequence[RatioFinding], who: Sides) -> str:
     return cut(f"{does}, {at(ratios[0])}; {why}, so no verdict")
 
 
-def trend(ratios: Sequence[RatioFinding], laws: Sequence[ScaleFinding]) -> str | None:
-    """How the ratio moves with the size of the model: a law from three models, a comparison of two."""
+def trends(ratios: Sequence[RatioFinding], laws: Sequence[ScaleFinding]) -> list[str]:
+    """How the ratio moves with the size of the model, the longest wording first; empty where it is unknown.
+
+    A law takes three models; two are compared.
+    """
     law = next((s for s in laws if s.against == "parameters"), None)
     if law is not None and law.exponent is not None:
-        power = f"exponent {signed(law.exponent)}"
+        power = f" (exponent {signed(law.exponent)})"
         if law.verdict == "cannot be told":
-            return f"a trend with model size cannot be told ({power})"
-        return f"the ratio {law.verdict} with model size ({power})"
+            return [f"a trend with model size cannot be told{power}", "no trend with model size can be told"]
+        return [f"the ratio {law.verdict} with model size{power}", f"the ratio {law.verdict} with model size"]
     models = {r.model: r for r in ratios}
     if len(models) != 2 or len(ratios) != 2:
-        return None
+        return []
     small, large = sorted(models.values(), key=lambda r: r.parameters or 0)
     if small.ratio is None or large.ratio is None or not (small.parameters or 0) < (large.parameters or 0):
-        return None
+        return []
     # Disjoint intervals: stricter than a test of the difference, and needs no pairing of the two.
     if large.ratio.low > small.ratio.high:
-        return "the larger model gains more"
+        return ["the larger model gains more"]
     if large.ratio.high < small.ratio.low:
-        return "the larger model gains less"
-    return "which model gains more cannot be told"
+        return ["the larger model gains less"]
+    return ["which of the two gains more cannot be told"]
 
 
 def cannot_tell(ratio: RatioFinding) -> str:
@@ -106,7 +108,7 @@ def cannot_tell(ratio: RatioFinding) -> str:
     assert ratio.ratio is not None
     span = f"{three_digits(ratio.ratio.low)}x to {three_digits(ratio.ratio.high)}x"
     if ratio.processes_needed is None:
-        return f"cannot tell yet: {span}; no number of processes is sure to decide"
+        return f"cannot tell yet: {span}; not even 1000 processes would decide"
     return f"cannot tell yet: {span}; about {ratio.processes_needed} processes would decide"
 
 
@@ -114,7 +116,7 @@ def at(ratio: RatioFinding) -> str:
     """The tuning; both where they differ, and both precisions where the numerics differ."""
     text = tuning(ratio.tuning_name)
     if ratio.tuning_name != ratio.tuning_base:
-        text += f" against {tuning(ratio.tuning_base)}"
+        text += f" against {tuning(ratio.tuning_base).removeprefix('at ')}"
     if ratio.precision_base != ratio.precision_candidate:
         text += f" ({ratio.precision_candidate} against {ratio.precision_base})"
     return text if ratio.of == "step" else f"{text}, whole runs"
@@ -125,13 +127,9 @@ def tuning(name: str) -> str:
     return "as written" if name == "as-written" else f"at {name}"
 
 
-def item(ratio: RatioFinding, batches: bool) -> str:
-    return f"{ratio.model}, batch {ratio.batch}" if batches else ratio.model
-
-
 def accuracy(finding: ParityFinding, count: int, of: int) -> str:
     """The verdict on accuracy in points (percent of right answers)."""
-    margin = f"{finding.margin * 100:.3g}"
+    margin = f"{finding.margin * 100:.3g} point{'' if finding.margin == 0.01 else 's'}"
     where = f" on {finding.model}" + (f" (and {count - 1} more)" if count > 1 else "")
     if finding.verdict == "cannot tell":
         return f"Accuracy: cannot tell ({finding.reason})."
@@ -139,8 +137,8 @@ def accuracy(finding: ParityFinding, count: int, of: int) -> str:
     points = signed(finding.difference, scale=100)
     sides = f"{finding.candidate_label} less {finding.base_label}: {points} points"
     if finding.verdict == "equivalent":
-        return cut(f"Accuracy: equal within {margin} points{where} ({sides})")
-    return cut(f"Accuracy differs by more than {margin} points{where} ({sides})")
+        return cut(f"Accuracy: equal within {margin}{where} ({sides})")
+    return cut(f"Accuracy differs by more than {margin}{where} ({sides})")
 
 
 def inside(cases: Sequence[CaseFinding]) -> str:
@@ -179,9 +177,16 @@ def three_digits(value: float) -> str:
 
 
 def cut(text: str) -> str:
-    """A sentence of foreign words (a reason, a name) on two lines, with its full stop."""
-    plain = " ".join(text.split()).rstrip(".")
+    """A sentence of foreign words (a reason, a name) on two lines: no control characters, a full stop."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split()).rstrip(".")
     return textwrap.shorten(plain, LONGEST, placeholder=" ...") + ("" if len(plain) > LONGEST else ".")
+
+
+def _which(ratio: RatioFinding, models: int, batches: int) -> str:
+    """What tells a ratio of a range from the others; nothing where they differ in the seed only."""
+    words = [ratio.model] if models > 1 else []
+    words += [f"batch {ratio.batch}"] if batches > 1 else []
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _cores(device: Device, cores: int | None) -> tuple[str, bool]:

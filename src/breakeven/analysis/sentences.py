@@ -32,11 +32,11 @@ def sentences_of(
     compared = steps or list(ratios)
     said += _headlines(compared, cases, scale, cores)
     said += _uncertain(compared)
-    said += _refused(compared)
+    said += _refused(compared, {case.case_id for case in failures(cases)})
     said += _failed(cases)
     said += _accuracy(parity)
     said += _forecast(cases)
-    return said[:MOST]
+    return [line if line.isprintable() and two_lines(line) else phrases.cut(line) for line in said[:MOST]]
 
 
 def two_lines(text: str) -> bool:
@@ -80,11 +80,12 @@ def _headline(
         return [phrases.single(group, who)]
     if len(group) == 1:
         return [phrases.one_ratio(group[0], who)]
-    whole, trend = phrases.many_ratios(certain, who), phrases.trend(certain, laws)
-    if not trend:
+    whole = phrases.many_ratios(certain, who)
+    trends = phrases.trends(certain, laws)
+    if not trends:
         return [f"{whole}."]
-    joined = f"{whole}; {trend}."
-    return [joined] if two_lines(joined) else [f"{whole}.", f"{trend[0].upper()}{trend[1:]}."]
+    joined = next((text for trend in trends if two_lines(text := f"{whole}; {trend}.")), None)
+    return [joined] if joined else [f"{whole}.", f"{trends[0][0].upper()}{trends[0][1:]}."]
 
 
 def _uncertain(ratios: Sequence[RatioFinding]) -> list[str]:
@@ -99,8 +100,9 @@ def _uncertain(ratios: Sequence[RatioFinding]) -> list[str]:
     return [f"{first.model}{more}: {phrases.cannot_tell(first)}."]
 
 
-def _refused(ratios: Sequence[RatioFinding]) -> list[str]:
-    refused = [r for r in ratios if r.point is None]
+def _refused(ratios: Sequence[RatioFinding], failed: set[str]) -> list[str]:
+    """Pairs without a ratio, but for those of a failed case, which has a sentence of its own."""
+    refused = [r for r in ratios if r.point is None and not failed & {r.base_id, r.candidate_id}]
     if not refused:
         return []
     first = refused[0]
