@@ -1,0 +1,81 @@
+"""From the findings of a study to its report, once for every format.
+
+Knows nothing about file formats. A section that the lines don't support is not there.
+"""
+
+from collections.abc import Callable
+
+from breakeven import units
+from breakeven.analysis.findings import Understanding
+from breakeven.report import comparisons, context, measurements
+from breakeven.report.names import Names, names_of
+from breakeven.report.view import Report, Section, clean
+
+# In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
+SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
+    comparisons.summary,
+    comparisons.scale,
+    comparisons.ratios,
+    context.quality,
+    measurements.times,
+    measurements.runs,
+    measurements.full,
+    measurements.accuracy,
+    comparisons.parity,
+    measurements.work,
+    measurements.memory,
+    measurements.once,
+    context.failures,
+    context.skips,
+    measurements.samples,
+    context.machine,
+    context.study,
+    context.reading,
+)
+
+
+def build(understanding: Understanding) -> Report:
+    """The report of one study: everything that any format shows."""
+    names = names_of(understanding)
+    sections = (make(understanding, names) for make in SECTIONS)
+    banner, badge = _simulated(understanding)
+    return Report(
+        title=clean(understanding.title or understanding.name),
+        banner=banner,
+        badge=badge,
+        facts=_facts(understanding, names),
+        sentences=tuple(map(clean, understanding.sentences)),
+        sections=tuple(section for section in sections if section is not None),
+        footnotes=names.footnotes(),
+    )
+
+
+def _simulated(understanding: Understanding) -> tuple[str | None, str]:
+    """The banner, and the badge that every section carries."""
+    flags = [c.simulated for c in understanding.cases]
+    if not (understanding.simulated or any(flags)):
+        return None, ""
+    if all(flags):
+        return "SIMULATED: no hardware was measured. These numbers come from a planted model.", "simulated"
+    some = f"{sum(flags)} of {len(flags)} cases"
+    return f"PARTLY SIMULATED: {some} come from a planted model, not from hardware.", "partly simulated"
+
+
+def _facts(understanding: Understanding, names: Names) -> tuple[str, ...]:
+    cases = understanding.cases
+    models = len({c.case.work.model for c in cases})
+    devices = len({c.device_label for c in cases})
+    tunings = len({c.tuning_name for c in cases})
+    facts = [
+        f"{_plural(models, 'model')} x {_plural(devices, 'device')} x {_plural(tunings, 'tuning')}",
+        *([", ".join(names.common)] if names.common else []),
+        _plural(understanding.attempts, "attempt"),
+        f"breakeven {clean(understanding.tool_version)}",
+    ]
+    if understanding.hidden_cases:
+        facts.append(f"{_plural(understanding.hidden_cases, 'case')} of an earlier study hidden (--all)")
+    return (*facts, *(clean(source) for source in understanding.sources))
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{units.format_count(count)} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,222 @@
+"""Charts as Vega-Lite specifications, and as SVG and PNG files made offline.
+
+Knows nothing about findings: it draws the marks of a `Chart`. Every series has a shape or a dash besides its
+colour. Colours: Okabe and Ito (2008), without the yellow that vanishes on white.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from breakeven.errors import UserError
+from breakeven.report.view import Chart
+
+
+MISSING_EXTRA = 'charts and HTML need more packages: pip install "breakeven[report]"'
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#7F7F7F")
+SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 3], [3, 3, 1, 3])
+WIDTH = 640
+ROW_HEIGHT = 22
+AIR = 1.2
+PNG_SCALE = 2.0
+# A file stands on white paper; a page gives its own ink, which follows light, dark and print.
+FILE_INK = "#222222"
+PAGE_INK = "currentColor"
+FONT = "system-ui, sans-serif"
+
+
+def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart, its data inside. UserError without the report extra."""
+    try:
+        import altair as alt
+    except ImportError as error:
+        raise UserError(MISSING_EXTRA) from error
+    draw = {"scale": _scale, "ratios": _ratios, "samples": _samples}[chart.kind]
+    # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
+    with alt.data_transformers.enable("default", max_rows=None):
+        drawn = draw(alt, chart)
+        out: dict[str, Any] = drawn.properties(
+            title=alt.Title(chart.title), description=chart.alt_text
+        ).to_dict()
+    out["config"] = _config(ink)
+    return out
+
+
+def svg(chart: Chart) -> str:
+    """The chart as an SVG file."""
+    return str(_converter().vegalite_to_svg(_on_paper(chart)))
+
+
+def png(chart: Chart) -> bytes:
+    """The chart as a PNG file, sharp on a dense screen."""
+    return bytes(_converter().vegalite_to_png(_on_paper(chart), scale=PNG_SCALE))
+
+
+def javascript() -> str:
+    """Vega, Vega-Lite and vega-embed as one script that needs no network."""
+    return str(_converter().javascript_bundle())
+
+
+def _converter() -> Any:
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise UserError(MISSING_EXTRA) from error
+    return vl_convert
+
+
+def _on_paper(chart: Chart) -> dict[str, Any]:
+    out = spec(chart)
+    out["config"]["background"] = "white"
+    out["config"]["font"] = "sans-serif"
+    return out
+
+
+def _config(ink: str) -> dict[str, Any]:
+    axis = {
+        "labelColor": ink, "titleColor": ink, "domainColor": ink, "tickColor": ink, "gridColor": ink,
+        "gridOpacity": 0.12, "domainOpacity": 0.5, "tickOpacity": 0.5, "labelFontSize": 12, "titleFontSize": 12,
+        "titleFontWeight": "normal", "labelLimit": 220,
+    }  # fmt: skip
+    words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12}
+    return {
+        "background": None,
+        "font": FONT,
+        "axis": axis,
+        "legend": {**words, "orient": "bottom", "labelLimit": 220, "symbolSize": 80, "columns": 4},
+        "header": {**words, "labelFontWeight": "bold", "labelAnchor": "start", "labelLimit": 320},
+        "title": {"color": ink, "fontSize": 14, "anchor": "start"},
+        "view": {"stroke": None},
+    }
+
+
+def _series(alt: Any, field: str, names: Sequence[str], title: str) -> tuple[Any, Any]:
+    """Colour and shape of one series; they share a legend because they share field, domain and title."""
+    several = len(names) > 1
+    legend = alt.Legend(title=title, symbolOpacity=1) if several else None
+    colour = alt.Color(
+        f"{field}:N", legend=legend, title=title,
+        scale=alt.Scale(domain=list(names), range=_cycled(COLOURS, len(names))),
+    )  # fmt: skip
+    shape = alt.Shape(
+        f"{field}:N", legend=legend, title=title,
+        scale=alt.Scale(domain=list(names), range=_cycled(SHAPES, len(names))),
+    )  # fmt: skip
+    return colour, shape
+
+
+def _cycled(values: Sequence[Any], count: int) -> list[Any]:
+    return [values[index % len(values)] for index in range(count)]
+
+
+def _ratio_tooltip(alt: Any) -> list[Any]:
+    fields = {
+        "model": "model:N", "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N",
+        "n": "n:Q", "devices": "pair:N", "base": "base:N", "candidate": "candidate:N",
+    }  # fmt: skip
+    return [alt.Tooltip(field, title=title) for title, field in fields.items()]
+
+
+def _log(alt: Any, numbers: Sequence[float], form: str) -> dict[str, Any]:
+    """Scale and axis of a logarithmic channel: a little air at both ends, few lines, each with its number."""
+    low, high = min(numbers) / AIR, max(numbers) * AIR
+    steps = (1, 2, 5) if high / low < 200 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    axis = alt.Axis(values=ticks, format=form, grid=True)
+    return {"scale": alt.Scale(type="log", domain=[low, high], nice=False), "axis": axis}
+
+
+def _ratio_channel(alt: Any, values: Sequence[Any]) -> dict[str, Any]:
+    """2x and 0.5x lie equally far from equal speed, which is always in sight."""
+    bounds = [value[key] for value in values for key in ("ratio", "low", "high") if value[key]]
+    return {"title": "times as fast", **_log(alt, [1.0, *bounds], "~g")}
+
+
+def _rule(alt: Any, channel: str) -> Any:
+    where = {channel: alt.datum(1)}
+    return alt.Chart().mark_rule(strokeDash=[4, 4], opacity=0.6, color="#7F7F7F").encode(**where)
+
+
+def _scale(alt: Any, chart: Chart) -> Any:
+    colour, shape = _series(alt, "tuning", chart.tunings, "tuning")
+    sizes = [float(value["parameters"] or 1) for value in chart.values]
+    x = alt.X("parameters:Q", title="parameters", **_log(alt, sizes, "~s"))
+    channel = _ratio_channel(alt, chart.values)
+    y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
+    dashes = alt.Scale(domain=list(chart.tunings), range=_cycled(DASHES, len(chart.tunings)))
+    dash = alt.StrokeDash("tuning:N", legend=None, scale=dashes)
+    known = alt.Chart().transform_filter("isValid(datum.low)")
+    layers = [
+        known.mark_area(opacity=0.16).encode(x=x, y=low, y2="high:Q", color=colour),
+        alt.Chart().mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
+        known.mark_rule(strokeWidth=1.4).encode(x=x, y=low, y2="high:Q", color=colour),
+        _points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        _rule(alt, "y"),
+    ]
+    return _paged(alt, layers, chart.values, "pair", width=WIDTH, height=300)
+
+
+def _ratios(alt: Any, chart: Chart) -> Any:
+    """One line a tuning under its model: the interval as a bar, the estimate as its point."""
+    colour, shape = _series(alt, "tuning", chart.tunings, "tuning")
+    values: Sequence[Mapping[str, Any]] = chart.values
+    if len({value["pair"] for value in values}) > 1:
+        values = [{**value, "model": f"{value['model']} ({value['pair']})"} for value in values]
+    channel = _ratio_channel(alt, values)
+    x, low = alt.X("ratio:Q", **channel), alt.X("low:Q", **channel)
+    y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
+    known = alt.Chart().transform_filter("isValid(datum.low)")
+    layers = [
+        known.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q", y=y, color=colour),
+        _points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        _rule(alt, "x"),
+    ]
+    return _paged(alt, layers, values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+
+
+def _samples(alt: Any, chart: Chart) -> Any:
+    colour, shape = _series(alt, "device", chart.devices, "device")
+    fields = {
+        "model": "model:N", "device": "device:N", "tuning": "tuning:N", "median step": "shown:N",
+        "process": "process:N", "batch": "batch:Q", "precision": "precision:N",
+    }  # fmt: skip
+    times = [float(value["ms"] or 1) for value in chart.values]
+    mark = (
+        alt.Chart()
+        .mark_point(size=60, strokeWidth=1.6, opacity=0.9)
+        .encode(
+            x=alt.X("ms:Q", title="milliseconds a step", **_log(alt, times, "~g")),
+            y=alt.Y("tuning:N", title=None, sort=list(chart.tunings)),
+            color=colour,
+            shape=shape,
+            tooltip=[alt.Tooltip(field, title=title) for title, field in fields.items()],
+        )
+    )
+    return _paged(alt, [mark], chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+
+
+def _points(alt: Any) -> Any:
+    return alt.Chart().mark_point(filled=True, size=80, opacity=1)
+
+
+def _paged(
+    alt: Any, layers: Sequence[Any], values: Sequence[Mapping[str, Any]], field: str, **size: Any
+) -> Any:
+    """One drawing, or one above the other where the field has several values."""
+    together = alt.layer(*layers, data=alt.Data(values=list(values))).properties(**size)
+    groups = list(dict.fromkeys(value[field] for value in values))
+    if len(groups) < 2:
+        return together
+    facet = alt.Facet(f"{field}:N", title=None, sort=groups)
+    return together.facet(facet=facet, columns=1).resolve_scale(y="independent")

@@ -1,0 +1,213 @@
+"""Sections that compare: the summary, the ratios, the ratio against model size, what both devices learn.
+
+Knows nothing about how a ratio or a verdict is worked out.
+"""
+
+from collections.abc import Sequence
+
+from breakeven.analysis.findings import ParityFinding, RatioFinding, ScaleFinding, Understanding
+from breakeven.report import words
+from breakeven.report.marks import ratio_chart, scale_chart, tunings_of, verdict_words
+from breakeven.report.names import Names, tuning_rank
+from breakeven.report.view import (
+    Cell,
+    Column,
+    Row,
+    Section,
+    absent,
+    build_table,
+    clean,
+    label,
+    number,
+    said,
+)
+
+MIXED = "*"
+PAIR_COLUMNS = (label("model"), label("base"), label("candidate"), label("batch"), label("time of"))
+
+
+def summary(understanding: Understanding, names: Names) -> Section | None:
+    """One row a model, one column a tuning: the screen after a run."""
+    ratios = [r for r in understanding.ratios if r.ratio is not None or r.point is not None]
+    tunings = tunings_of(ratios)
+    columns = [*PAIR_COLUMNS, *(number(clean(t)) for t in tunings)]
+    table = build_table(columns, _by_tuning(ratios, tunings, names))
+    if table is None:
+        return None
+    note = "How many times as fast the second device is as the first, at equal work."
+    if any(r.mixed for r in ratios):
+        note += f" {MIXED} The two sides differ in more than the device: see Ratios."
+    return Section(key="summary", title="Speed-up", note=note, table=table)
+
+
+def ratios(understanding: Understanding, names: Names) -> Section | None:
+    """Every ratio that was formed or refused, with its verdict."""
+    columns = [
+        *PAIR_COLUMNS,
+        label("tuning"),
+        label("base tuning"),
+        label("precision"),
+        number("ratio"),
+        Column(name="verdict"),
+        number("n"),
+        Column(name="flags"),
+    ]
+    rows = [(*_pair_cells(r, names), *_ratio_cells(r)) for r in understanding.ratios]
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = (
+        "base time / candidate time with its interval over processes; above 1 the candidate is faster. "
+        "n counts the pairs of processes."
+    )
+    chart = ratio_chart(understanding.ratios, names)
+    alt = chart.alt_text if chart else ""
+    return Section(key="ratios", title="Ratios", note=note, table=table, chart=chart, alt_text=alt)
+
+
+def scale(understanding: Understanding, names: Names) -> Section | None:
+    """The ratio against model size at every tuning, and its exponent."""
+    columns = [
+        label("tuning"),
+        label("base"),
+        label("candidate"),
+        label("batch"),
+        label("size"),
+        number("exponent"),
+        Column(name="the ratio"),
+        number("models"),
+    ]
+    rows = [_scale_cells(s, names) for s in understanding.scale]
+    table = build_table(columns, rows)
+    chart = scale_chart(understanding.ratios, names)
+    if table is None and chart is None:
+        return None
+    note = "The ratio goes with size to the power of the exponent; its interval states the scatter of the models."
+    return Section(
+        key="scale",
+        title="Speed-up against model size",
+        note=note if table else "",
+        table=table,
+        chart=chart,
+        alt_text=chart.alt_text if chart else "",
+    )
+
+
+def parity(understanding: Understanding, names: Names) -> Section | None:
+    """Whether the devices learn equally well."""
+    columns = [
+        label("model"),
+        label("tuning"),
+        label("base"),
+        label("candidate"),
+        Column(name="verdict"),
+        number("difference", "points"),
+        number("margin", "points"),
+        number("seeds"),
+    ]
+    table = build_table(columns, [_parity_cells(p, names) for p in understanding.parity])
+    if table is None:
+        return None
+    note = (
+        "Final accuracy of full runs, candidate minus base, over seeds; equivalent means within the margin."
+    )
+    return Section(key="parity", title="Do both learn equally well?", note=note, table=table)
+
+
+def _by_tuning(ratios: Sequence[RatioFinding], tunings: Sequence[str], names: Names) -> list[Row]:
+    """One row a pair of devices and model; a second one where a tuning would stand in the first twice."""
+    rows: list[tuple[Row, dict[str, Cell]]] = []
+    for r in ratios:
+        key = _pair_cells(r, names)
+        cells = next((c for k, c in rows if k == key and r.tuning_name not in c), None)
+        if cells is None:
+            cells = {}
+            rows.append((key, cells))
+        cells[r.tuning_name] = _marked(r)
+    return [(*key, *(cells.get(t, absent()) for t in tunings)) for key, cells in rows]
+
+
+def _pair_cells(r: RatioFinding, names: Names) -> tuple[Cell, ...]:
+    return (
+        said(r.model),
+        names.device(r.base_label),
+        names.device(r.candidate_label),
+        said(r.batch, r.batch),
+        said({"step": "a step", "full": "a full run"}[r.of]),
+    )
+
+
+def _ratio_cells(r: RatioFinding) -> tuple[Cell, ...]:
+    same = r.tuning_base == r.tuning_name
+    precisions = dict.fromkeys([r.precision_base, r.precision_candidate])
+    return (
+        said(r.tuning_name, tuning_rank(r.tuning_name)),
+        absent() if same else said(r.tuning_base, tuning_rank(r.tuning_base)),
+        said(" / ".join(precisions)),
+        _marked(r),
+        said(verdict_words(r), note=_p_value(r)),
+        words.count(r.ratio.n if r.ratio else None),
+        said(", ".join(r.flags)) if r.flags else absent(),
+    )
+
+
+def _marked(r: RatioFinding) -> Cell:
+    reason = r.reasons.get("ratio", "")
+    cell = words.ratio(r.ratio, r.point, reason=reason, evidence=r.evidence)
+    if not r.mixed or cell.sort is None:
+        return cell
+    note = f"{cell.note}; base {r.tuning_base} at {r.precision_base}, candidate at {r.precision_candidate}"
+    return Cell(text=cell.text + MIXED, sort=cell.sort, evidence=cell.evidence, note=clean(note))
+
+
+def _p_value(r: RatioFinding) -> str:
+    return "" if r.p_adjusted is None else f"p = {words.significant(r.p_adjusted)} after Holm"
+
+
+def _scale_cells(s: ScaleFinding, names: Names) -> tuple[Cell, ...]:
+    if s.exponent is None:
+        exponent = absent(s.reason or "")
+    else:
+        low, mid, high = (f"{v:.2f}" for v in (s.exponent.low, s.exponent.estimate, s.exponent.high))
+        exponent = Cell(
+            text=f"{mid} [{low}, {high}]",
+            sort=s.exponent.estimate,
+            evidence=s.evidence,
+            note=words.behind(s.exponent),
+        )
+    return (
+        said(s.tuning_name, tuning_rank(s.tuning_name)),
+        names.device(s.base_label),
+        names.device(s.candidate_label),
+        said(s.batch, s.batch) if s.batch else absent(),
+        said(s.against),
+        exponent,
+        said(s.verdict),
+        words.count(len(s.points)),
+    )
+
+
+def _parity_cells(p: ParityFinding, names: Names) -> tuple[Cell, ...]:
+    if p.difference is None:
+        difference = absent(p.reason or "")
+    else:
+        low, mid, high = (
+            f"{100 * v:+.1f}" for v in (p.difference.low, p.difference.estimate, p.difference.high)
+        )
+        difference = Cell(
+            text=f"{mid} [{low}, {high}]",
+            sort=p.difference.estimate,
+            evidence=p.evidence,
+            note=words.behind(p.difference),
+        )
+    seeds = dict.fromkeys([len(p.base_accuracies), len(p.candidate_accuracies)])
+    return (
+        said(p.model),
+        said(p.tuning_name, tuning_rank(p.tuning_name)),
+        names.device(p.base_label),
+        names.device(p.candidate_label),
+        said(p.verdict, note=p.reason or ""),
+        difference,
+        Cell(text=f"\u00b1{100 * p.margin:.1f}", sort=p.margin),
+        said(" / ".join(map(str, seeds)), float(max(seeds))),
+    )

@@ -1,0 +1,104 @@
+"""Sections about the run itself: what limits trust, what is missing, the machine, the settings, how to read it.
+
+Knows nothing about times and ratios.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from breakeven.analysis.findings import Understanding
+from breakeven.report import words
+from breakeven.report.names import Names, naming
+from breakeven.report.view import Cell, Column, Row, Section, absent, build_table, clean, label, number, said
+
+READING = (
+    "A ratio is base time / candidate time at equal work: 2x means half the time.",
+    "Brackets and \u00b1 hold a 95 % interval over fresh processes, unless its note says otherwise; a prediction "
+    "interval is wider, for it holds for one further run.",
+    "faster and slower: the interval excludes 1 after Holm's correction over all cases. same: both one-sided "
+    "tests place it within the margin. uncertain: neither, and how many processes would decide.",
+    "as-written is the loop people write, each tuning after it adds one change, on the CPU as on the GPU: compare "
+    "equal tunings, or the best of each, never the best of one with the untuned other.",
+    "about: one process, so no interval. A dash: not measured or not defensible, and why stands below the table.",
+    "not_converged: the interval is wider than asked. contended: others used the machine. throttled: the clock "
+    "was held down. not_steady: still drifting when time ended. simulated: no hardware was measured.",
+)
+
+
+def quality(understanding: Understanding, names: Names) -> Section | None:
+    """What limits how far the numbers can be trusted."""
+    rows = [
+        (said(q.flag), said(q.text), Cell(text=str(q.cases), sort=q.cases, evidence=q.evidence))
+        for q in understanding.quality
+    ]
+    if understanding.torn:
+        rows.append((said("torn"), said("The last line of the file was cut off and left out."), absent()))
+    table = build_table([label("flag"), Column(name="what it means here"), number("cases")], rows)
+    return Section(key="quality", title="How far to trust this", table=table) if table else None
+
+
+def failures(understanding: Understanding, names: Names) -> Section | None:
+    """Cases in which some process did not end well."""
+    rows: list[Row] = []
+    for c in understanding.cases:
+        counts = ", ".join(f"{clean(outcome)} {count}" for outcome, count in c.outcomes.items())
+        if c.failure or set(c.outcomes) - {"ok"}:
+            said_why = said(c.failure) if c.failure else absent()
+            rows.append((*naming(c, names), said(counts, evidence=c.evidence), said_why))
+    table = build_table([*names.columns, Column(name="outcomes"), Column(name="reason")], rows)
+    return Section(key="failures", title="What did not run", table=table) if table else None
+
+
+def skips(understanding: Understanding, names: Names) -> Section | None:
+    """Cells of the study's grid that were left out, with the reason."""
+    keys = list(dict.fromkeys(key for skip in understanding.skips for key in skip))
+    rows = [
+        tuple(said(skip[key]) if key in skip else absent() for key in keys) for skip in understanding.skips
+    ]
+    table = build_table([Column(name=clean(key)) for key in keys], rows)
+    return Section(key="skips", title="Skipped", table=table) if table else None
+
+
+def machine(understanding: Understanding, names: Names) -> Section | None:
+    """What was read back from the machines, one column each."""
+    return _facts("machine", "Machine", understanding.machines, "machine")
+
+
+def study(understanding: Understanding, names: Names) -> Section | None:
+    """The resolved study."""
+    return _facts("study", "Settings of the study", [understanding.study], "value")
+
+
+def reading(understanding: Understanding, names: Names) -> Section | None:
+    """How to read the rest."""
+    rows = [(said(line),) for line in READING]
+    table = build_table([Column(name="")], rows)
+    return Section(key="reading", title="How to read this", table=table) if table else None
+
+
+def _facts(key: str, title: str, sources: Sequence[Mapping[str, Any]], heading: str) -> Section | None:
+    flat = [dict(_flat(source)) for source in sources]
+    keys = list(dict.fromkeys(name for facts in flat for name in facts))
+    columns = [label("setting")]
+    columns += [
+        Column(name=heading if len(flat) == 1 else f"{heading} {index}") for index in range(1, len(flat) + 1)
+    ]
+    rows = [(said(name), *(_fact(facts, name) for facts in flat)) for name in keys]
+    table = build_table(columns, rows)
+    return Section(key=key, title=title, table=table, detail=True) if table else None
+
+
+def _fact(facts: Mapping[str, Any], name: str) -> Cell:
+    value = facts.get(name)
+    return absent() if value is None else said(value)
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings under dotted names; lists as words in a row."""
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield from _flat(item, f"{prefix}{key}.")
+        elif isinstance(item, (list, tuple)):
+            yield f"{prefix}{key}", words.joined(map(str, item), last=",").replace(" , ", ", ") or "none"
+        else:
+            yield f"{prefix}{key}", item

@@ -1,0 +1,92 @@
+"""The cases as a sheet: one row a case, the unit in every heading, RFC 4180.
+
+Knows nothing about the view: a sheet holds plain numbers, with a point whatever the locale, and is empty where
+nothing is known.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+
+from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.stats import Interval
+
+# A spreadsheet takes a cell that starts so for a formula (OWASP, CSV Injection).
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+Field = str | int | float | bool | None
+
+
+def sheet(understanding: Understanding) -> str:
+    """The text of the CSV file, lines ending in CR LF."""
+    kinds = tuple(dict.fromkeys(kind for c in understanding.cases for kind in c.memory_mib))
+    rows = [dict(_fields(c, kinds)) for c in understanding.cases]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    if rows:
+        writer.writerow([_guarded(name) for name in rows[0]])
+    writer.writerows([_plain(value) for value in row.values()] for row in rows)
+    return out.getvalue()
+
+
+def _plain(value: Field) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _guarded(value) if isinstance(value, str) else _number(value)
+
+
+def _number(value: int | float) -> str:
+    """The shortest digits that read back as the same number."""
+    if isinstance(value, int):
+        return str(value)
+    return repr(float(value)) if math.isfinite(value) else ""
+
+
+def _guarded(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def _fields(c: CaseFinding, kinds: tuple[str, ...]) -> Iterator[tuple[str, Field]]:
+    work, tuning = c.case.work, c.case.tuning
+    identity: dict[str, Field] = {
+        "case_id": c.case_id, "model": work.model, "task": work.task, "data": work.data, "batch": work.batch,
+        "seed": work.seed, "device": c.device_label, "tuning": c.tuning_name, "runtime": tuning.runtime,
+        "execution": tuning.execution, "precision": tuning.precision, "layout": tuning.layout,
+        "residency": tuning.residency, "workers": tuning.workers, "threads": tuning.threads,
+        "simulated": c.simulated, "in_study": c.in_study, "processes": c.processes,
+        "outcomes": "; ".join(f"{name}={count}" for name, count in c.outcomes.items()),
+        "failure": c.failure, "flags": "; ".join(c.flags),
+        "parameters": c.parameters, "flops_per_step": c.flops_per_step,
+    }  # fmt: skip
+    yield from identity.items()
+    yield from _interval("step", "s", c.step_s, c.step_point_s)
+    yield from _interval("rate", "samples_per_s", c.samples_per_s, c.samples_per_s_point)
+    yield "rate_tflop_per_s", c.tflop_per_s
+    yield from _interval("epoch", "s", c.epoch_s, c.epoch_point_s)
+    yield from _interval("total_forecast", "s", c.total_s, c.total_point_s)
+    full = c.full_points_s[0] if len(c.full_points_s) == 1 else None
+    yield from _interval("full_run", "s", c.full_s, full)
+    once: dict[str, Field] = {
+        "full_runs": len(c.full_points_s), "forecast_error_share": c.forecast_error,
+        "forecast_inside": c.forecast_inside, "evaluation_s": c.evaluation_s, "startup_s": c.startup_s,
+        "first_step_s": c.cold_s,
+    }  # fmt: skip
+    yield from once.items()
+    yield from _interval("accuracy", "share", c.accuracy, None)
+    yield from ((f"memory_{kind.removesuffix('_mib')}_mib", c.memory_mib.get(kind)) for kind in kinds)
+    yield "energy_j_per_step", c.energy_j_per_step
+    yield "power_w", c.power_w
+    yield "process_steps_s", "; ".join(map(repr, c.samples_s))
+
+
+def _interval(
+    name: str, unit: str, interval: Interval | None, point: float | None
+) -> Iterator[tuple[str, Field]]:
+    yield f"{name}_{unit}", interval.estimate if interval else point
+    yield f"{name}_low_{unit}", interval.low if interval else None
+    yield f"{name}_high_{unit}", interval.high if interval else None
+    yield f"{name}_confidence", interval.confidence if interval else None
+    yield f"{name}_n", interval.n if interval else None

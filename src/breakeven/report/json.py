@@ -1,0 +1,29 @@
+"""The findings as one JSON document: nothing is lost and nothing is added.
+
+Knows nothing about the view. Keys are the names of the findings' fields, which carry their units.
+"""
+
+import math
+from typing import Any
+
+from breakeven.analysis.findings import Understanding
+from breakeven.records.canonical import to_json
+
+SCHEMA = "breakeven.report/1"
+
+
+def document(understanding: Understanding) -> dict[str, Any]:
+    """Plain JSON values; what is not finite is null, for JSON has no other numbers."""
+    found = _finite(to_json(understanding))
+    assert isinstance(found, dict)
+    return {"schema": SCHEMA, **found}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, str) else value

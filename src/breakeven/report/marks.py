@@ -1,0 +1,134 @@
+"""What the charts draw: one mapping a mark, with the words of its tooltip.
+
+Knows nothing about how a mark is drawn.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from breakeven.analysis.findings import CaseFinding, RatioFinding, Understanding
+from breakeven.report import words
+from breakeven.report.names import Names, tuning_rank
+from breakeven.report.view import Chart, Value, clean
+from breakeven.stats import Verdict
+from breakeven.units import format_duration
+
+# A line through fewer models would show nothing that the table does not.
+FEWEST_MODELS = 2
+
+
+def tunings_of(ratios: Iterable[RatioFinding]) -> tuple[str, ...]:
+    """The tunings, as the ladder climbs them."""
+    return tuple(sorted({r.tuning_name for r in ratios}, key=tuning_rank))
+
+
+def verdict_words(r: RatioFinding) -> str:
+    """The verdict, and how many processes would decide where it is open."""
+    if r.verdict is None:
+        return "not compared" if r.point is None else "no verdict"
+    if r.verdict is Verdict.UNCERTAIN and r.processes_needed:
+        return f"uncertain; {r.processes_needed} processes would decide"
+    return str(r.verdict)
+
+
+def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
+    """One mark of either chart of ratios."""
+    cell = words.ratio(r.ratio, r.point, reason=r.reasons.get("ratio", ""))
+    return {
+        "model": clean(r.model),
+        "tuning": clean(r.tuning_name),
+        "ratio": r.ratio.estimate if r.ratio else r.point,
+        "low": r.ratio.low if r.ratio else None,
+        "high": r.ratio.high if r.ratio else None,
+        "shown": cell.text,
+        "conditions": cell.note,
+        "pair": f"{names.devices[r.candidate_label]} against {names.devices[r.base_label]}"
+        f", batch {r.batch}" + (", full run" if r.of == "full" else ""),
+        "base": clean(f"{r.tuning_base}, {r.precision_base}"),
+        "candidate": clean(f"{r.tuning_name}, {r.precision_candidate}"),
+        "parameters": r.parameters,
+        "n": r.ratio.n if r.ratio else None,
+        "verdict": verdict_words(r),
+    }
+
+
+def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
+    """Every ratio with its interval; None where there is no ratio."""
+    shown = _known(ratios)
+    if not shown:
+        return None
+    models = list(dict.fromkeys(clean(r.model) for r in shown))
+    tunings = tuple(map(clean, tunings_of(shown)))
+    alt = (
+        f"Dot plot of the speed-up with its interval for {words.joined(models)} at "
+        f"{words.joined(tunings)}, on a logarithmic axis; the dashed line marks equal speed. "
+        "The table below holds every number."
+    )
+    return Chart(
+        kind="ratios",
+        name="ratios",
+        title="How many times as fast",
+        alt_text=alt,
+        values=tuple(_ratio_mark(r, names) for r in shown),
+        tunings=tunings,
+    )
+
+
+def scale_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
+    """The ratio against model size; None for fewer than two models of known size."""
+    sized = [r for r in _known(ratios) if r.parameters]
+    if len({r.model for r in sized}) < FEWEST_MODELS:
+        return None
+    tunings = tuple(map(clean, tunings_of(sized)))
+    alt = (
+        f"Speed-up against the number of parameters, both on logarithmic axes, one line for each of "
+        f"{words.joined(tunings)}, each with a band for its interval. The tables hold every number."
+    )
+    return Chart(
+        kind="scale",
+        name="scale",
+        title="Speed-up against model size",
+        alt_text=alt,
+        values=tuple(_ratio_mark(r, names) for r in sized),
+        tunings=tunings,
+    )
+
+
+def sample_chart(understanding: Understanding, names: Names) -> Chart | None:
+    """One mark for every process: what the intervals are made of."""
+    shown = [c for c in understanding.cases if c.samples_s]
+    if not shown:
+        return None
+    alt = (
+        "Strip plot of the median step time of every process, on a logarithmic axis, by model, tuning and "
+        "device. Marks that lie apart are processes that disagree. The table below holds every number."
+    )
+    return Chart(
+        kind="samples",
+        name="samples",
+        title="Every process",
+        alt_text=alt,
+        values=tuple(mark for c in shown for mark in _sample_marks(c, names)),
+        tunings=tuple(map(clean, sorted({c.tuning_name for c in shown}, key=tuning_rank))),
+        devices=tuple(dict.fromkeys(names.devices[c.device_label] for c in shown)),
+    )
+
+
+def _sample_marks(case: CaseFinding, names: Names) -> list[Mapping[str, Value]]:
+    work = case.case.work
+    return [
+        {
+            "model": clean(work.model),
+            "tuning": clean(case.tuning_name),
+            "device": names.devices[case.device_label],
+            "ms": seconds * 1e3,
+            "shown": format_duration(seconds),
+            "process": f"{index} of {len(case.samples_s)}",
+            "batch": work.batch,
+            "precision": clean(case.case.tuning.precision),
+        }
+        for index, seconds in enumerate(case.samples_s, start=1)
+    ]
+
+
+def _known(ratios: Iterable[RatioFinding]) -> list[RatioFinding]:
+    return [r for r in ratios if r.ratio is not None or r.point is not None]

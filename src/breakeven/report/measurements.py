@@ -1,0 +1,244 @@
+"""Sections that hold what was measured a case: times, runs, memory, work done, accuracy, every process.
+
+Knows nothing about ratios. A case appears in a section only if it has something to say there.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.report import words
+from breakeven.report.marks import sample_chart
+from breakeven.report.names import Names, naming, precision_note
+from breakeven.report.view import (
+    Cell,
+    Chart,
+    Column,
+    Section,
+    absent,
+    build_table,
+    clean,
+    label,
+    number,
+    said,
+)
+
+ORIENTATION = (
+    "Times taken on a CPU are for orientation: they hold for this machine in this hour. "
+    "The ratios within this run are the result."
+)
+REGIONS = {"train_step": "one training step", "infer_call": "one call", "infer_stream": "one call, pipelined"}
+
+
+def times(understanding: Understanding, names: Names) -> Section | None:
+    """The time of a step and the rate, per case."""
+    columns = [
+        number("step"),
+        number("interval"),
+        number("samples", "1/s"),
+        number("n"),
+        label("region"),
+        Column(name="flags"),
+    ]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        why = c.reasons.get("step_s", "")
+        rate = c.samples_per_s.estimate if c.samples_per_s else c.samples_per_s_point
+        return (
+            words.seconds(c.step_s, c.step_point_s, reason=why, evidence=c.evidence),
+            words.spread(c.step_s, why),
+            words.rate(rate, reason=c.reasons.get("samples_per_s", "")),
+            words.count(c.step_s.n if c.step_s else c.processes),
+            said(REGIONS.get(c.region or "", c.region)) if c.region else absent(),
+            said(_flags(c)) if c.flags else absent(),
+        )
+
+    notes = ["A step is one batch, from asking for its data to updated weights; n counts processes."]
+    if any(c.case.device.kind == "cpu" for c in understanding.cases):
+        notes.append(ORIENTATION)
+    notes.append(precision_note(names))
+    return _section(
+        "times", "Time of a step", " ".join(filter(None, notes)), columns, cells,
+        [c for c in understanding.cases if c.step_s or c.step_point_s], names,
+    )  # fmt: skip
+
+
+def runs(understanding: Understanding, names: Names) -> Section | None:
+    """What an epoch and a whole training run will take."""
+    columns = [number("epoch"), number("total forecast"), number("prediction interval")]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        why = c.reasons.get("total_s", "")
+        return (
+            words.seconds(
+                c.epoch_s, c.epoch_point_s, reason=c.reasons.get("epoch_s", ""), evidence=c.evidence
+            ),
+            words.seconds(c.total_s, c.total_point_s, reason=why, evidence=c.evidence),
+            words.seconds_bounds(c.total_s, why),
+        )
+
+    note = (
+        "Total = start-up, first step and every epoch with its evaluation, forecast from sampled steps. "
+        "The interval holds for one further run."
+    )
+    shown = [c for c in understanding.cases if c.total_point_s or c.total_s or c.epoch_point_s]
+    return _section("runs", "A whole training run, forecast", note, columns, cells, shown, names)
+
+
+def full(understanding: Understanding, names: Names) -> Section | None:
+    """Full runs, and how far off their forecast was."""
+    columns = [
+        number("full run"),
+        number("interval"),
+        number("runs"),
+        number("resumed"),
+        number("forecast"),
+        number("forecast error"),
+        Column(name="within its interval"),
+    ]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        points = c.full_points_s
+        why = c.reasons.get("full_s", "")
+        error = c.reasons.get("forecast_error", "")
+        inside = {True: "yes", False: "no"}.get(c.forecast_inside) if c.forecast_inside is not None else None
+        return (
+            words.seconds(c.full_s, points[0] if len(points) == 1 else None, reason=why, evidence=c.evidence),
+            words.spread(c.full_s, why),
+            words.count(len(points)),
+            words.count(c.resumed_runs or None),
+            words.seconds(c.total_s, c.total_point_s, reason=c.reasons.get("total_s", "")),
+            words.signed_percent(c.forecast_error, error),
+            said(inside) if inside else absent(error),
+        )
+
+    note = "Timed from end to end, every epoch and evaluation. A resumed run never judges a forecast."
+    shown = [c for c in understanding.cases if c.full_points_s]
+    return _section("full", "A whole training run, measured", note, columns, cells, shown, names)
+
+
+def once(understanding: Understanding, names: Names) -> Section | None:
+    """What is paid once a process or once an epoch."""
+    columns = [number("start-up"), number("first step"), number("evaluation")]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        return (
+            words.seconds(None, c.startup_s, reason=c.reasons.get("startup_s", ""), evidence=c.evidence),
+            words.seconds(None, c.cold_s, reason=c.reasons.get("cold_s", ""), evidence=c.evidence),
+            words.seconds(
+                None, c.evaluation_s, reason=c.reasons.get("evaluation_s", ""), evidence=c.evidence
+            ),
+        )
+
+    note = "Start-up and first step are paid once a process, one evaluation of the test set after each epoch."
+    shown = [c for c in understanding.cases if c.startup_s or c.cold_s or c.evaluation_s]
+    return _section("once", "Start-up and evaluation", note, columns, cells, shown, names)
+
+
+def memory(understanding: Understanding, names: Names) -> Section | None:
+    """The peaks of memory by name."""
+    kinds = list(dict.fromkeys(kind for c in understanding.cases for kind in c.memory_mib))
+    columns = [number(clean(kind.removesuffix("_mib").replace("_", " "))) for kind in kinds]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        return tuple(
+            words.memory(
+                c.memory_mib.get(k),
+                c.reasons.get(f"memory_mib.{k}", c.reasons.get(f"memory.{k}", "")),
+                c.evidence,
+            )
+            for k in kinds
+        )
+
+    note = "The largest value seen; the names say who counted."
+    shown = [c for c in understanding.cases if c.memory_mib]
+    return _section("memory", "Memory", note, columns, cells, shown, names)
+
+
+def work(understanding: Understanding, names: Names) -> Section | None:
+    """Size of the model, its arithmetic, the rate reached, and energy."""
+    columns = [
+        number("parameters"),
+        number("work a step"),
+        number("rate"),
+        number("energy a step"),
+        number("power"),
+    ]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        rate = None if c.tflop_per_s is None else c.tflop_per_s * 1e12
+        why = c.reasons
+        return (
+            words.count(c.parameters, why.get("parameters", "")),
+            words.amount(c.flops_per_step, "FLOP", why.get("flops_per_step", "")),
+            words.amount(rate, "FLOP/s", why.get("tflop_per_s", ""), c.evidence),
+            words.amount(c.energy_j_per_step, "J", why.get("energy_j_per_step", ""), c.evidence),
+            words.amount(c.power_w, "W", why.get("power_w", ""), c.evidence),
+        )
+
+    note = (
+        "FLOPs are the model's nominal ones, counted from its layers; the rate is nominal FLOPs over the time "
+        "of a step, so an algorithm that saves arithmetic can pass the peak."
+    )
+    shown = [c for c in understanding.cases if c.step_point_s or c.step_s]
+    return _section("work", "Work and energy", note, columns, cells, shown, names)
+
+
+def accuracy(understanding: Understanding, names: Names) -> Section | None:
+    """The final accuracy of full runs."""
+    columns = [number("accuracy"), number("runs")]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        return (
+            words.share(c.accuracy, c.accuracies, c.reasons.get("accuracy", "")),
+            words.count(len(c.accuracies) or None),
+        )
+
+    shown = [c for c in understanding.cases if c.accuracies or c.accuracy]
+    note = "On the test set, after the last epoch of a full run, with its interval."
+    return _section("accuracy", "Accuracy", note, columns, cells, shown, names)
+
+
+def samples(understanding: Understanding, names: Names) -> Section | None:
+    """One step time a process."""
+    columns = [number("n"), number("median step of each process")]
+
+    def cells(c: CaseFinding) -> tuple[Cell, ...]:
+        text = ", ".join(f"{words.significant(1e3 * s, 4)}" for s in c.samples_s)
+        return (
+            words.count(len(c.samples_s)),
+            Cell(text=f"{text} ms", sort=c.samples_s[0], evidence=c.evidence),
+        )
+
+    shown = [c for c in understanding.cases if c.samples_s]
+    note = "The process is the unit of repetition: an interval is made from these values and nothing else."
+    chart = sample_chart(understanding, names)
+    return _section("samples", "Every process", note, columns, cells, shown, names, chart=chart, detail=True)
+
+
+def _section(
+    key: str,
+    title: str,
+    note: str,
+    columns: Sequence[Column],
+    cells: Callable[[CaseFinding], tuple[Cell, ...]],
+    shown: Iterable[CaseFinding],
+    names: Names,
+    *,
+    chart: Chart | None = None,
+    detail: bool = False,
+) -> Section | None:
+    rows = [(*naming(c, names), *cells(c)) for c in shown]
+    table = build_table([*names.columns, *columns], rows)
+    if table is None:
+        return None
+    alt = chart.alt_text if chart else ""
+    return Section(key=key, title=title, note=note, table=table, chart=chart, alt_text=alt, detail=detail)
+
+
+def _flags(case: CaseFinding) -> str:
+    """Flags with the number of processes that carry them, where that is not all."""
+    counts = case.flag_counts
+    return ", ".join(
+        f"{flag} ({counts[flag]} of {case.processes})" if 0 < counts.get(flag, 0) < case.processes else flag
+        for flag in case.flags
+    )

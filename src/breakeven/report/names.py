@@ -1,0 +1,123 @@
+"""How a case is named in a table: its model, device, tuning and whatever else tells two rows apart.
+
+Knows nothing about numbers.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.records.tuning import PRESETS
+from breakeven.report.view import Cell, Column, clean, label, said
+
+LONGEST_DEVICE = 14
+SHORT_ID = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Names:
+    """Short names of this study's devices, and which columns name its cases."""
+
+    devices: dict[str, str]
+    columns: tuple[Column, ...]
+    common: tuple[str, ...]
+    precision_by_tuning: dict[str, str]
+
+    def device(self, full: str) -> Cell:
+        short = self.devices.get(full, clean(full))
+        return said(short, note=full if short != full else "")
+
+    def footnotes(self) -> tuple[str, ...]:
+        """What was shortened, written out once."""
+        return tuple(f"{short} = {clean(full)}" for full, short in self.devices.items() if short != full)
+
+
+AXES: dict[str, Callable[[CaseFinding], object]] = {
+    "batch": lambda c: c.case.work.batch,
+    "precision": lambda c: c.case.tuning.precision,
+    "runtime": lambda c: c.case.tuning.runtime,
+    "task": lambda c: c.case.work.task,
+    "data": lambda c: c.case.work.data,
+    "seed": lambda c: c.case.work.seed,
+}
+
+
+def names_of(understanding: Understanding) -> Names:
+    """Names for every device and case of one study."""
+    cases = understanding.cases
+    labels = [c.device_label for c in cases]
+    labels += [x for r in understanding.ratios for x in (r.base_label, r.candidate_label)]
+    axes = list(AXES)
+    by_tuning: dict[str, set[str]] = {}
+    for c in cases:
+        by_tuning.setdefault(c.tuning_name, set()).add(c.case.tuning.precision)
+    told = {name: next(iter(found)) for name, found in by_tuning.items() if len(found) == 1}
+    if len(told) == len(by_tuning):
+        axes.remove("precision")
+    # What no case differs in is said once, for the whole report.
+    fixed = [axis for axis in axes if len({AXES[axis](c) for c in cases}) == 1]
+    columns = [label("model"), label("device"), label("tuning")]
+    columns += [label(axis) for axis in axes if axis not in fixed]
+    rows = [_texts(c, axes) for c in cases]
+    if len(set(rows)) < len(rows):
+        columns.append(label("case"))
+    return Names(
+        devices=short_devices(labels),
+        columns=tuple(columns),
+        common=tuple(f"{axis} {clean(AXES[axis](cases[0]))}" for axis in fixed),
+        precision_by_tuning=told if len(told) == len(by_tuning) else {},
+    )
+
+
+def _texts(case: CaseFinding, axes: Iterable[str]) -> tuple[str, ...]:
+    head = (case.case.work.model, case.device_label, case.tuning_name)
+    return (*head, *(str(AXES[axis](case)) for axis in axes))
+
+
+def naming(case: CaseFinding, names: Names) -> tuple[Cell, ...]:
+    """The cells that name a case, under `names.columns`."""
+    cells = []
+    for column in names.columns:
+        match column.name:
+            case "model":
+                cells.append(said(case.case.work.model))
+            case "device":
+                cells.append(names.device(case.device_label))
+            case "tuning":
+                cells.append(said(case.tuning_name, tuning_rank(case.tuning_name)))
+            case "case":
+                cells.append(said(case.case_id[:SHORT_ID], note=case.case_id))
+            case axis:
+                value = AXES[axis](case)
+                cells.append(said(value, value if isinstance(value, int) else None))
+    return tuple(cells)
+
+
+def tuning_rank(name: str) -> str:
+    """Sorts tunings as the ladder climbs them, and other names behind."""
+    return f"{PRESETS.index(name):02d}" if name in PRESETS else f"99 {name}"
+
+
+def precision_note(names: Names) -> str:
+    """Which precision each tuning ran at, where the tables have no column for it."""
+    by_precision: dict[str, list[str]] = {}
+    for tuning, precision in names.precision_by_tuning.items():
+        by_precision.setdefault(precision, []).append(clean(tuning))
+    if len(by_precision) == 1:
+        return f"Precision: {next(iter(by_precision))}."
+    parts = [f"{precision} ({', '.join(tunings)})" for precision, tunings in by_precision.items()]
+    return f"Precision: {'; '.join(parts)}." if parts else ""
+
+
+def short_devices(labels: Sequence[str]) -> dict[str, str]:
+    """A short, unique name for every device: `sim:gpu:step_ms=2:noise=0.01` becomes `sim:gpu`, or `sim:gpu#2`."""
+    out: dict[str, str] = {}
+    for full in dict.fromkeys(labels):
+        text = clean(full)
+        stem = text if len(text) <= LONGEST_DEVICE else ":".join(text.split(":")[:2])[:LONGEST_DEVICE]
+        taken, short, number = set(out.values()), stem, 1
+        while short in taken:
+            number += 1
+            short = f"{stem[: LONGEST_DEVICE - 3]}#{number}"
+        out[full] = short
+    return out

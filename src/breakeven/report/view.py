@@ -1,0 +1,169 @@
+"""The one view of a study that every format prints: sections of a table, a chart and the words around them.
+
+Knows nothing about findings or file formats. Texts are plain: each format escapes them in its own way.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+MISSING = "-"
+Sort = float | str | None
+Value = str | float | int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """What one cell says. `sort` is the plain number behind the text, `note` its conditions or why it is missing."""
+
+    text: str
+    sort: Sort = None
+    evidence: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """`key` columns name the row: they come first, and are repeated where a narrow table is cut in two."""
+
+    name: str
+    unit: str = ""
+    align: Literal["left", "right"] = "left"
+    numeric: bool = False
+    key: bool = False
+
+    @property
+    def heading(self) -> str:
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+Row = tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """`common` says what holds for every row, so that no column has to repeat it; `missing` why cells are empty."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    common: str = ""
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """What a chart shows: one mapping a mark. `kind` names the drawing, `name` the file it would be saved as."""
+
+    kind: Literal["scale", "ratios", "samples"]
+    name: str
+    title: str
+    alt_text: str
+    values: tuple[Mapping[str, Value], ...]
+    tunings: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """One question and its answer. `detail` sections are left out of the terminal's text."""
+
+    key: str
+    title: str
+    note: str = ""
+    table: Table | None = None
+    chart: Chart | None = None
+    alt_text: str = ""
+    detail: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """Everything a reader gets. `banner` is None unless something in it was simulated."""
+
+    title: str
+    banner: str | None
+    badge: str
+    facts: tuple[str, ...]
+    sentences: tuple[str, ...]
+    sections: tuple[Section, ...]
+    footnotes: tuple[str, ...] = ()
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        return tuple(section.chart for section in self.sections if section.chart is not None)
+
+
+def label(name: str) -> Column:
+    """A column that names the row."""
+    return Column(name=name, key=True)
+
+
+def number(name: str, unit: str = "") -> Column:
+    """A column of numbers."""
+    return Column(name=name, unit=unit, align="right", numeric=True)
+
+
+def said(text: object, sort: Sort = None, *, note: str = "", evidence: Iterable[str] = ()) -> Cell:
+    """A cell of a name or a word; it sorts by its text unless told otherwise."""
+    words = clean(text)
+    return Cell(text=words, sort=words if sort is None else sort, note=note, evidence=tuple(evidence))
+
+
+def absent(reason: str = "") -> Cell:
+    """An empty cell, with the reason if one is known."""
+    return Cell(text=MISSING, note=clean(reason))
+
+
+def clean(text: object) -> str:
+    """The text without control characters: a name may not move the cursor or turn the writing direction."""
+    return "".join(c if c.isprintable() else _escaped(c) for c in str(text))
+
+
+def _escaped(character: str) -> str:
+    if character.isspace():
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def build_table(columns: Sequence[Column], rows: Sequence[Row]) -> Table | None:
+    """A table without empty columns and without names that are the same in every row; None without rows.
+
+    The first column always stays. What was the same goes to `common`, why cells are empty to `missing`.
+    """
+    if not rows:
+        return None
+    kept, common = [], []
+    for index, column in enumerate(columns):
+        texts = {row[index].text for row in rows}
+        if texts == {MISSING}:
+            continue
+        if column.key and index > 0 and len(texts) == 1:
+            common.append(f"{column.name} {texts.pop()}")
+        else:
+            kept.append(index)
+    return Table(
+        columns=tuple(columns[index] for index in kept),
+        rows=tuple(tuple(row[index] for index in kept) for row in rows),
+        common="; ".join(common),
+        missing=_why_missing(columns, rows),
+    )
+
+
+def _why_missing(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[str, ...]:
+    """Each reason once, with the columns that it empties and the number of rows."""
+    places: dict[str, dict[str, int]] = {}
+    for index, column in enumerate(columns):
+        for row in rows:
+            if row[index].text == MISSING and row[index].note:
+                counts = places.setdefault(row[index].note, {})
+                counts[column.name] = counts.get(column.name, 0) + 1
+    return tuple(
+        f"{', '.join(counts)}: {reason} ({_rows(max(counts.values()), len(rows))})"
+        for reason, counts in places.items()
+    )
+
+
+def _rows(count: int, of: int) -> str:
+    if count == of:
+        return "every row" if of > 1 else "the row"
+    return f"{count} of {of} rows"
