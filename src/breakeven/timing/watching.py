@@ -20,7 +20,7 @@ class Probe(Protocol):
 
 @contextmanager
 def watching(probes: Mapping[str, Probe]) -> Iterator[dict[str, Mapping[str, Any]]]:
-    """Starts the probes and stops those that started, whatever happens between.
+    """Starts the probes in order and stops those that started in reverse, whatever happens between.
 
     Yields a dict that holds what each has seen once the block is left.
     """
