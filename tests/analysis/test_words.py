@@ -137,7 +137,7 @@ def golden() -> dict[str, tuple[Understanding, list[str]]]:
                 an_attempt(GPU, outcome="error", reason=HOSTILE),
             ),
             [
-                "1 of 2 cases gave no number; resnet18 on cuda:0, as written: error: CUDA error in a kernel CUDA",
+                "1 of 2 cases gave no number; resnet18 on cuda:0, as written: error: CUDA error in a kernel",
                 SAMPLED,
             ],
         ),
