@@ -1,0 +1,75 @@
+"""Reports: one view of the findings, printed in any format.
+
+Knows nothing about records or statistics: what is shown was worked out before.
+"""
+
+from pathlib import Path
+
+from breakeven.analysis.findings import Understanding
+from breakeven.errors import UserError
+from breakeven.report.build import build
+from breakeven.report.json import document
+from breakeven.report.text import text
+from breakeven.report.view import Report
+
+__all__ = ["SUFFIXES", "Report", "build", "document", "text", "write"]
+
+SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
+
+
+def write(report: Report, understanding: Understanding, path: str | Path) -> None:
+    """Writes the report in the format of the path's suffix, whole or not at all.
+
+    UserError, one line, for a suffix that is not known, for charts without the report extra, for a picture
+    of a report without a chart, and for a path that cannot be written.
+    """
+    target = Path(path)
+    content = _content(report, understanding, target.suffix.lower())
+    try:
+        _replace(target, content if isinstance(content, bytes) else content.encode("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def _content(report: Report, understanding: Understanding, suffix: str) -> str | bytes:
+    # Imported here: printing a text needs neither a template nor a chart.
+    import json
+
+    from breakeven.report import charts, csv, html, markdown
+
+    match suffix:
+        case ".html":
+            return html.page(report, understanding)
+        case ".md":
+            return markdown.markdown(report)
+        case ".csv":
+            return csv.sheet(understanding)
+        case ".json":
+            return json.dumps(document(understanding), indent=2, allow_nan=False) + "\n"
+        case ".txt":
+            return text(report)
+        case ".svg" | ".png":
+            if not report.charts:
+                raise UserError("these results have no chart to draw: write .html, .md, .csv, .json or .txt")
+            return charts.svg(report.charts[0]) if suffix == ".svg" else charts.png(report.charts[0])
+    known = ", ".join(SUFFIXES)
+    raise UserError(f"cannot tell a format from the suffix {suffix!r}: use one of {known}")
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Writes beside the target and moves: whoever reads meanwhile sees the old file or the new one."""
+    import os
+    import tempfile
+
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        # mkstemp makes it private; a report is as readable as any other file of the user.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise

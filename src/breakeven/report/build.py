@@ -3,6 +3,7 @@
 Knows nothing about file formats. A section that the lines don't support is not there.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 from breakeven import units
@@ -45,9 +46,17 @@ def build(understanding: Understanding) -> Report:
         badge=badge,
         facts=_facts(understanding, names),
         sentences=tuple(map(clean, understanding.sentences)),
-        sections=tuple(section for section in sections if section is not None),
+        sections=tuple(_labelled(section, badge) for section in sections if section is not None),
         footnotes=names.footnotes(),
     )
+
+
+def _labelled(section: Section, badge: str) -> Section:
+    """A chart travels alone: its title says that it was simulated."""
+    if not badge or section.chart is None:
+        return section
+    chart = dataclasses.replace(section.chart, title=f"{section.chart.title} ({badge})")
+    return dataclasses.replace(section, chart=chart)
 
 
 def _simulated(understanding: Understanding) -> tuple[str | None, str]:

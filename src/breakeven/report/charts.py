@@ -11,7 +11,6 @@ from typing import Any
 from breakeven.errors import UserError
 from breakeven.report.view import Chart
 
-
 MISSING_EXTRA = 'charts and HTML need more packages: pip install "breakeven[report]"'
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#7F7F7F")
 SHAPES = (
@@ -85,8 +84,8 @@ def _on_paper(chart: Chart) -> dict[str, Any]:
 def _config(ink: str) -> dict[str, Any]:
     axis = {
         "labelColor": ink, "titleColor": ink, "domainColor": ink, "tickColor": ink, "gridColor": ink,
-        "gridOpacity": 0.12, "domainOpacity": 0.5, "tickOpacity": 0.5, "labelFontSize": 12, "titleFontSize": 12,
-        "titleFontWeight": "normal", "labelLimit": 220,
+        "gridOpacity": 0.12, "domainOpacity": 0.5, "tickOpacity": 0.5, "labelFontSize": 12,
+        "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 220,
     }  # fmt: skip
     words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12}
     return {
@@ -100,19 +99,21 @@ def _config(ink: str) -> dict[str, Any]:
     }
 
 
-def _series(alt: Any, field: str, names: Sequence[str], title: str) -> tuple[Any, Any]:
-    """Colour and shape of one series; they share a legend because they share field, domain and title."""
-    several = len(names) > 1
-    legend = alt.Legend(title=title, symbolOpacity=1) if several else None
-    colour = alt.Color(
-        f"{field}:N", legend=legend, title=title,
-        scale=alt.Scale(domain=list(names), range=_cycled(COLOURS, len(names))),
-    )  # fmt: skip
-    shape = alt.Shape(
-        f"{field}:N", legend=legend, title=title,
-        scale=alt.Scale(domain=list(names), range=_cycled(SHAPES, len(names))),
-    )  # fmt: skip
-    return colour, shape
+def _series(alt: Any, field: str, names: Sequence[str], *, filled: bool) -> tuple[Any, Any, Any]:
+    """Colour, shape and dash of one series; equal fields, domains and titles make one legend of them."""
+    # The outline of a filled symbol would take the dash of its line and look torn.
+    legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=0 if filled else 1.5) if len(names) > 1 else None
+    looks = (alt.Color, COLOURS), (alt.Shape, SHAPES), (alt.StrokeDash, DASHES)
+    colour, shape, dash = (
+        channel(
+            f"{field}:N",
+            title=field,
+            legend=legend,
+            scale=alt.Scale(domain=list(names), range=_cycled(values, len(names))),
+        )
+        for channel, values in looks
+    )
+    return colour, shape, dash
 
 
 def _cycled(values: Sequence[Any], count: int) -> list[Any]:
@@ -149,13 +150,11 @@ def _rule(alt: Any, channel: str) -> Any:
 
 
 def _scale(alt: Any, chart: Chart) -> Any:
-    colour, shape = _series(alt, "tuning", chart.tunings, "tuning")
+    colour, shape, dash = _series(alt, "tuning", chart.tunings, filled=True)
     sizes = [float(value["parameters"] or 1) for value in chart.values]
     x = alt.X("parameters:Q", title="parameters", **_log(alt, sizes, "~s"))
     channel = _ratio_channel(alt, chart.values)
     y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
-    dashes = alt.Scale(domain=list(chart.tunings), range=_cycled(DASHES, len(chart.tunings)))
-    dash = alt.StrokeDash("tuning:N", legend=None, scale=dashes)
     known = alt.Chart().transform_filter("isValid(datum.low)")
     layers = [
         known.mark_area(opacity=0.16).encode(x=x, y=low, y2="high:Q", color=colour),
@@ -169,7 +168,7 @@ def _scale(alt: Any, chart: Chart) -> Any:
 
 def _ratios(alt: Any, chart: Chart) -> Any:
     """One line a tuning under its model: the interval as a bar, the estimate as its point."""
-    colour, shape = _series(alt, "tuning", chart.tunings, "tuning")
+    colour, shape, _ = _series(alt, "tuning", chart.tunings, filled=True)
     values: Sequence[Mapping[str, Any]] = chart.values
     if len({value["pair"] for value in values}) > 1:
         values = [{**value, "model": f"{value['model']} ({value['pair']})"} for value in values]
@@ -186,7 +185,7 @@ def _ratios(alt: Any, chart: Chart) -> Any:
 
 
 def _samples(alt: Any, chart: Chart) -> Any:
-    colour, shape = _series(alt, "device", chart.devices, "device")
+    colour, shape, _ = _series(alt, "device", chart.devices, filled=False)
     fields = {
         "model": "model:N", "device": "device:N", "tuning": "tuning:N", "median step": "shown:N",
         "process": "process:N", "batch": "batch:Q", "precision": "precision:N",
@@ -219,4 +218,4 @@ def _paged(
     if len(groups) < 2:
         return together
     facet = alt.Facet(f"{field}:N", title=None, sort=groups)
-    return together.facet(facet=facet, columns=1).resolve_scale(y="independent")
+    return together.facet(facet=facet, columns=1)

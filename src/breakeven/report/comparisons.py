@@ -82,7 +82,7 @@ def scale(understanding: Understanding, names: Names) -> Section | None:
     chart = scale_chart(understanding.ratios, names)
     if table is None and chart is None:
         return None
-    note = "The ratio goes with size to the power of the exponent; its interval states the scatter of the models."
+    note = "The ratio goes with size to the power of the exponent; its interval states the models' scatter."
     return Section(
         key="scale",
         title="Speed-up against model size",

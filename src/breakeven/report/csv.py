@@ -1,7 +1,7 @@
 """The cases as a sheet: one row a case, the unit in every heading, RFC 4180.
 
-Knows nothing about the view: a sheet holds plain numbers, with a point whatever the locale, and is empty where
-nothing is known.
+Knows nothing about the view: a sheet holds plain numbers, with a point whatever the locale, and is empty
+where nothing is known.
 """
 
 import csv

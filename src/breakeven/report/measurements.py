@@ -176,8 +176,8 @@ def work(understanding: Understanding, names: Names) -> Section | None:
         )
 
     note = (
-        "FLOPs are the model's nominal ones, counted from its layers; the rate is nominal FLOPs over the time "
-        "of a step, so an algorithm that saves arithmetic can pass the peak."
+        "FLOPs are the model's nominal ones, counted from its layers; the rate is nominal FLOPs over the "
+        "time of a step, so an algorithm that saves arithmetic can pass the peak."
     )
     shown = [c for c in understanding.cases if c.step_point_s or c.step_s]
     return _section("work", "Work and energy", note, columns, cells, shown, names)

@@ -110,7 +110,7 @@ def precision_note(names: Names) -> str:
 
 
 def short_devices(labels: Sequence[str]) -> dict[str, str]:
-    """A short, unique name for every device: `sim:gpu:step_ms=2:noise=0.01` becomes `sim:gpu`, or `sim:gpu#2`."""
+    """A short, unique name a device: `sim:gpu:step_ms=2:noise=0.01` becomes `sim:gpu`, or `sim:gpu#2`."""
     out: dict[str, str] = {}
     for full in dict.fromkeys(labels):
         text = clean(full)

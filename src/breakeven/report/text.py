@@ -1,7 +1,7 @@
 """A report as lines for a terminal, never wider than asked.
 
-Knows nothing about files or the terminal's own size. A table that is too wide wraps its names first, and is then
-cut into blocks of columns that each repeat the names.
+Knows nothing about files or the terminal's own size. A table that is too wide wraps its names first, and is
+then cut into blocks of columns that each repeat the names.
 """
 
 import re

@@ -14,7 +14,7 @@ Value = str | float | int | None
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """What one cell says. `sort` is the plain number behind the text, `note` its conditions or why it is missing."""
+    """What a cell says. `sort` is the number behind the text, `note` its conditions or why it is missing."""
 
     text: str
     sort: Sort = None
@@ -42,7 +42,7 @@ Row = tuple[Cell, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """`common` says what holds for every row, so that no column has to repeat it; `missing` why cells are empty."""
+    """`common` says what holds for every row, so that no column repeats it; `missing` why cells are empty."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -52,7 +52,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """What a chart shows: one mapping a mark. `kind` names the drawing, `name` the file it would be saved as."""
+    """What a chart shows: one mapping a mark. `kind` names the drawing, `name` is unique in a report."""
 
     kind: Literal["scale", "ratios", "samples"]
     name: str
