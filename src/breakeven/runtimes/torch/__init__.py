@@ -1,0 +1,101 @@
+"""The torch runtime: training (so far) of declared models with PyTorch on CPUs and CUDA devices.
+
+Knows nothing about clocks or studies. This module imports no torch: the modules beside it do.
+"""
+
+from collections.abc import Iterator
+
+from breakeven.records.case import Case
+from breakeven.runtimes import Availability, Prepared
+
+PRELOAD = (
+    "numpy",
+    "PIL.Image",
+    "PIL.ImageFile",
+    "PIL.ImageOps",
+    "multiprocessing.popen_fork",  # these three: the first loader with workers
+    "multiprocessing.queues",
+    "multiprocessing.synchronize",
+    "torch",
+    "torch.utils.data",
+    "torch._dynamo",  # imported by the first optimizer otherwise, about one second
+    "breakeven.runtimes.torch.prepared",
+)
+
+INSTALL = 'pip install "breakeven[torch]"'
+PRECISIONS = ("default", "fp32", "tf32", "bf16")
+OPTIMIZER_IMPLS = ("auto", "for-loop", "foreach", "fused")
+
+
+def availability() -> Availability:
+    """Torch's version and the devices that it sees."""
+    try:
+        import PIL
+        import torch  # noqa: F401
+    except ImportError as error:
+        return Availability(reason=f"{error.name or 'torch'} is not installed: {INSTALL}")
+    from breakeven.runtimes.torch import place
+
+    return Availability(versions=place.versions() | {"pillow": PIL.__version__}, places=place.places())
+
+
+def supports(case: Case) -> str | None:
+    """The first reason why torch can't run this case anywhere, or None. Imports no torch."""
+    reasons = [*_not_built(case), *_impossible(case)] or list(_unknown_work(case))
+    return f"torch runtime: {reasons[0]}" if reasons else None
+
+
+def prepare(case: Case) -> Prepared:
+    """Builds the case in this process."""
+    from breakeven.errors import Unsupported
+    from breakeven.runtimes.torch import prepared
+
+    if reason := supports(case):
+        raise Unsupported(reason)
+    return prepared.prepare(case)
+
+
+def _not_built(case: Case) -> Iterator[str]:
+    work, tuning = case.work, case.tuning
+    told = {
+        f"task {work.task} is not built yet": work.task != "train",
+        f"execution {tuning.execution} is not built yet": tuning.execution != "eager",
+        "fp16 training needs loss scaling, not built yet": tuning.precision == "fp16",
+        "gradient accumulation is not built yet": work.recipe is not None and work.recipe.accumulation != 1,
+        "several devices are not built yet": case.device.world_size != 1,
+        "augmentation on the device of data on the host is not built yet": tuning.residency == "host"
+        and tuning.augment_on == "device",
+    }
+    yield from (reason for reason, holds in told.items() if holds)
+
+
+def _impossible(case: Case) -> Iterator[str]:
+    work, tuning = case.work, case.tuning
+    told = {
+        f"no device of kind {case.device.kind}": case.device.kind not in ("cpu", "cuda"),
+        f"no precision {tuning.precision} in training": tuning.precision not in (*PRECISIONS, "fp16"),
+        "tf32 exists on CUDA devices only": tuning.precision == "tf32" and case.device.kind != "cuda",
+        "training needs a recipe": work.recipe is None,
+        "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
+        f"no optimizer implementation {tuning.optimizer_impl}": tuning.optimizer_impl
+        not in (*OPTIMIZER_IMPLS, None),
+        "threads must be at least 1": isinstance(tuning.threads, int) and tuning.threads < 1,
+    }
+    yield from (reason for reason, holds in told.items() if holds)
+
+
+def _unknown_work(case: Case) -> Iterator[str]:
+    from breakeven.errors import UserError
+    from breakeven.workloads import data, models
+
+    work = case.work
+    try:
+        known = data.entry(work.data)
+        models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    except UserError as error:
+        yield str(error)
+        return
+    if work.num_classes < known.classes:
+        yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
+    if work.input_shape != (3, 32, 32):
+        yield f"{work.data} has images of 3x32x32, not {'x'.join(map(str, work.input_shape))}"

@@ -1,0 +1,20 @@
+"""Reference runs in FP64: where loaders, residencies, layouts and threads must agree, they agree to 1e-8.
+
+Knows nothing about tolerances.
+"""
+
+import torch
+
+from breakeven.records.case import Case
+from breakeven.runtimes.torch.session import build
+
+
+def fp64_losses(case: Case, steps: int = 10) -> tuple[float, ...]:
+    """Losses of the first training steps of a case in FP64. FP32 drifts 2 % by step 10 from threads alone."""
+    session = build(case, dtype=torch.float64)
+    try:
+        for _ in range(steps):
+            session.training.step()
+        return session.training.losses()
+    finally:
+        session.batches.close()

@@ -1,0 +1,161 @@
+"""Numeric precision: the settings, what they read back as, and bit probes of what really runs.
+
+Knows nothing about data, optimizers or the training loop.
+Only the `fp32_precision` settings are used: once one of them is set, reading `allow_tf32` raises (torch 2.9).
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+PROBE_BITS = 23
+"""Explicit mantissa bits of an IEEE float32: the largest k for which 1 + 2^-k is a number of its own."""
+
+BITS: dict[str, tuple[int, int]] = {"fp32": (20, 23), "tf32": (9, 11), "fp16": (9, 11), "bf16": (6, 8)}
+"""Mantissa bits that a product keeps. FP32 starts at 20: Winograd's transforms round by some last places."""
+
+FP16_OVERFLOW = 1e6
+"""Above the largest half (65504) and below the largest TF32: infinite output means FP16."""
+
+
+def set_precision(precision: str) -> None:
+    """Sets matmul and convolution precision of every backend; `default` and `bf16` (autocast) set nothing."""
+    value = {"fp32": "ieee", "tf32": "tf32"}.get(precision)
+    if value is not None:
+        for setting in _settings().values():
+            setting.fp32_precision = value
+
+
+def read_back() -> dict[str, str]:
+    """The precision settings as torch has them now, by backend and operation."""
+    return {name: str(setting.fp32_precision) for name, setting in _settings().items()}
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
+    """The context of a forward pass: none at all where no autocast is asked, as entering one costs time."""
+    if precision == "bf16":
+        context: AbstractContextManager[Any] = torch.autocast(device.type, dtype=torch.bfloat16)
+        return context
+    return nullcontext()
+
+
+def autocast_dtype(precision: str) -> str | None:
+    return "bfloat16" if precision == "bf16" else None
+
+
+def probe(
+    module: nn.Module,
+    shape: tuple[int, ...],
+    *,
+    precision: str,
+    device: torch.device,
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> dict[str, Any]:
+    """Mantissa bits that a Conv2d or Linear of this shape keeps, and what precision that is.
+
+    One input element per sample is 1 + 2^-k and meets one weight of 1, all else is 0, so nothing is added up:
+    the output is the product alone. A bit counts as kept if the output is nearer to 1 + 2^-k than 2^-(k+2),
+    which lets Winograd's rounding pass and neither truncation nor rounding of the input.
+    """
+    layer = _unit_layer(module, device, memory_format)
+    kept = 0
+    for first in range(1, PROBE_BITS + 1, shape[0]):
+        exponents = list(range(first, min(first + shape[0], PROBE_BITS + 1)))
+        values = torch.ones(shape[0], dtype=torch.float64)
+        values[: len(exponents)] = torch.tensor([1 + 2.0**-k for k in exponents], dtype=torch.float64)
+        out = _response(layer, values, shape, precision, device, memory_format)
+        for k, value in zip(exponents, out, strict=False):
+            if k == kept + 1 and abs(value - (1 + 2.0**-k)) <= 2.0 ** -(k + 2):
+                kept = k
+    large = torch.full((shape[0],), FP16_OVERFLOW, dtype=torch.float64)
+    overflows = not all(map(_finite, _response(layer, large, shape, precision, device, memory_format)))
+    return {"bits": kept, "precision": classify(kept, overflows), "shape": list(shape)}
+
+
+def classify(bits: int, overflows: bool) -> str | None:
+    """Name of a precision by its mantissa bits; TF32 and FP16 have equally many and differ in range."""
+    for name, (low, high) in BITS.items():
+        if low <= bits <= high and not (name == "tf32" and overflows):
+            return name
+    return None
+
+
+def agrees(asked: str, found: Mapping[str, str | None]) -> bool:
+    """Whether probed precisions are what was asked. `default` is whatever the framework does: always true."""
+    return asked == "default" or all(name == asked for name in found.values())
+
+
+def hardware(precision: str, device: torch.device) -> tuple[bool, str]:
+    """(whether the hardware computes in this precision itself, what says so)."""
+    if device.type == "cuda":
+        major, minor = torch.cuda.get_device_capability(device)
+        # Tensor cores know TF32 and BF16 from Ampere (compute capability 8.0) on: CUDA C programming guide.
+        return precision not in ("tf32", "bf16") or major >= 8, f"compute capability {major}.{minor}"
+    if precision != "bf16":
+        return precision != "tf32", torch.backends.cpu.get_cpu_capability()
+    flags = {"avx512_bf16": "_is_avx512_bf16_supported", "amx_tile": "_is_amx_tile_supported"}
+    # Private names of torch.cpu: one that a release lacks counts as no support.
+    here = [name for name, attribute in flags.items() if getattr(torch.cpu, attribute, lambda: False)()]
+    return bool(here), ", ".join(here) or "neither avx512_bf16 nor amx_tile: emulated with FP32"
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "cuda_matmul": torch.backends.cuda.matmul,
+        "cudnn_conv": torch.backends.cudnn.conv,
+        "cudnn_rnn": torch.backends.cudnn.rnn,
+        "mkldnn_matmul": torch.backends.mkldnn.matmul,
+        "mkldnn_conv": torch.backends.mkldnn.conv,
+    }
+
+
+def _finite(value: float) -> bool:
+    return abs(value) < float("inf")
+
+
+def _unit_layer(module: nn.Module, device: torch.device, memory_format: torch.memory_format) -> nn.Module:
+    """A copy of `module`'s shape whose output channel 0 is its input channel 0 (at the kernel's centre)."""
+    if isinstance(module, nn.Conv2d):
+        layer: nn.Module = nn.Conv2d(
+            module.in_channels,
+            module.out_channels,
+            module.kernel_size,
+            module.stride,
+            module.padding,
+            bias=module.bias is not None,
+        )
+    else:
+        layer = nn.Linear(module.in_features, module.out_features, bias=module.bias is not None)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        centre = tuple(size // 2 for size in layer.weight.shape[2:])
+        layer.weight[(0, 0, *centre)] = 1.0
+    if isinstance(module, nn.Conv2d):
+        return layer.to(device=device, memory_format=memory_format)
+    return layer.to(device=device)
+
+
+def _response(
+    layer: nn.Module,
+    values: torch.Tensor,
+    shape: tuple[int, ...],
+    precision: str,
+    device: torch.device,
+    memory_format: torch.memory_format,
+) -> list[float]:
+    """Output element that one input element per sample meets; the element sits where a window is centred."""
+    x = torch.zeros(shape, dtype=torch.float32)
+    if isinstance(layer, nn.Conv2d):
+        # Output (0, 0) has its window's centre at kernel // 2 - padding.
+        row, column = (k // 2 - p for k, p in zip(layer.kernel_size, layer.padding, strict=True))
+        x[:, 0, row, column] = values.float()
+        x = x.contiguous(memory_format=memory_format)
+    else:
+        x[:, 0] = values.float()
+    with torch.inference_mode(), autocast(precision, device):
+        out = layer(x.to(device)).float().reshape(shape[0], layer.weight.shape[0], -1)[:, 0, 0]
+    return [float(value) for value in out.tolist()]

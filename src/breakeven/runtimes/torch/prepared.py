@@ -1,0 +1,75 @@
+"""A built case as `Prepared`: the functions that the timing loop calls.
+
+Knows nothing about clocks, files of results or other processes.
+"""
+
+import gc
+from functools import partial
+
+import numpy as np
+import torch
+
+from breakeven.records.case import Case
+from breakeven.runtimes import Prepared
+from breakeven.runtimes.torch import checks, nets, place, state
+from breakeven.runtimes.torch.evaluation import evaluator
+from breakeven.runtimes.torch.session import Session, build, observe, open_batches
+from breakeven.workloads import data, order, weights
+
+HASHED_EPOCHS = 2
+"""Orders and augmentation tables of the first epochs that `hashes` covers: one would miss a frozen epoch."""
+
+
+def prepare(case: Case) -> Prepared:
+    """The case as `Prepared`. Raises Unsupported where this machine lacks what it needs."""
+    return handed_over(build(case))
+
+
+def handed_over(session: Session) -> Prepared:
+    case, device, net = session.case, session.device, session.training.net
+    evaluate, close_test = evaluator(
+        net,
+        partial(open_batches, case, session.test, device, drop_last=False),
+        device,
+        precision=case.tuning.precision,
+        labelled=data.entry(case.work.data).labelled,
+    )
+
+    def close() -> None:
+        session.batches.close()
+        close_test()
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    observed = partial(observe, session)
+    return Prepared(
+        step=session.training.step,
+        sync=place.sync_of(device),
+        samples_per_step=case.work.batch,
+        steps_per_epoch=session.train.n // case.work.batch,
+        next_epoch=session.training.next_epoch,
+        evaluate=evaluate,
+        losses=session.training.losses,
+        checks=lambda: checks.run(session, evaluate, observed),
+        observed=observed,
+        counters=place.counters,
+        memory=partial(place.memory, device),
+        reset_memory=partial(place.reset_memory, device),
+        save=partial(state.save, session.training),
+        restore=partial(state.restore, session.training),
+        close=close,
+        hashes=_hashes(session),
+        parameters=nets.parameters_by_storage(net),
+        eval_samples=session.test.n,
+    )
+
+
+def _hashes(session: Session) -> dict[str, str]:
+    split, epochs = session.train, range(HASHED_EPOCHS)
+    hashes = {
+        "weights": weights.weights_hash(session.first_weights),
+        "order": order.order_hash(np.concatenate([split.order(epoch) for epoch in epochs])),
+    }
+    tables = [table for table in map(split.offsets, epochs) if table is not None]
+    return hashes | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})

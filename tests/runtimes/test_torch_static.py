@@ -1,0 +1,71 @@
+"""What the torch runtime says about cases without importing torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from breakeven.errors import Unsupported
+from breakeven.records.case import Case, Device, Recipe
+from breakeven.runtimes import load
+
+from .torch_cases import TUNINGS, case, cuda
+
+
+@pytest.mark.parametrize("name", TUNINGS)
+def test_every_tuning_of_the_ladder_is_supported(name: str) -> None:
+    assert load("torch").supports(case(**TUNINGS[name])) is None
+    assert load("torch").supports(case(device=cuda(), precision="tf32", **TUNINGS[name])) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"execution": "cuda-graph"}, "execution cuda-graph is not built yet"),
+        ({"execution": "compile:default"}, "execution compile:default is not built yet"),
+        ({"precision": "fp16"}, "fp16 training needs loss scaling, not built yet"),
+        ({"precision": "int8"}, "no precision int8 in training"),
+        ({"precision": "tf32"}, "tf32 exists on CUDA devices only"),
+        ({"optimizer_impl": "quick"}, "no optimizer implementation quick"),
+        ({"augment_on": "device"}, "augmentation on the device of data on the host is not built yet"),
+        ({"recipe": Recipe(accumulation=2)}, "gradient accumulation is not built yet"),
+        ({"device": Device(kind="cpu", world_size=2)}, "several devices are not built yet"),
+        ({"device": Device(kind="sim", name="gpu")}, "no device of kind sim"),
+        ({"threads": 0}, "threads must be at least 1"),
+        ({"model": "resnet19"}, "unknown model 'resnet19'"),
+        ({"drop_last": False}, "every tuning drops the incomplete batch"),
+    ],
+)
+def test_reasons(changes: dict[str, Any], reason: str) -> None:
+    told = load("torch").supports(case(**changes))
+    assert told is not None and reason in told
+
+
+def test_inference_is_refused() -> None:
+    asked = case()
+    infer = dataclasses.replace(asked, work=dataclasses.replace(asked.work, task="infer", recipe=None))
+    told = load("torch").supports(infer)
+    assert told is not None and "infer is not built yet" in told
+
+
+def test_too_few_classes_and_another_size_are_refused() -> None:
+    asked = case()
+    for change, reason in (({"num_classes": 2}, "10 classes"), ({"input_shape": (3, 64, 64)}, "3x32x32")):
+        other = Case(work=dataclasses.replace(asked.work, **change), tuning=asked.tuning, device=asked.device)
+        told = load("torch").supports(other)
+        assert told is not None and reason in told
+        with pytest.raises(Unsupported, match=reason):
+            load("torch").prepare(other)
+
+
+def test_saying_so_imports_no_torch() -> None:
+    script = (
+        "import sys; from breakeven.runtimes import load; from runtimes.torch_cases import case;"
+        "assert load('torch').supports(case()) is None; load('torch').PRELOAD;"
+        "sys.exit('torch' in sys.modules or 'PIL' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd="tests", timeout=60)

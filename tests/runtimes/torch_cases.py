@@ -1,0 +1,49 @@
+"""Cases for the tests of the torch runtime. Imports no framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from breakeven.records.case import Case, Device, Recipe, Tuning, Work, applicable
+from breakeven.workloads import data
+
+# Cases of one work that must train alike: one change each from the loop people write.
+TUNINGS: dict[str, dict[str, Any]] = {
+    "as-written": {},
+    "workers": {"workers": 2},
+    "on-device": {"residency": "device"},
+    "no-sync": {"residency": "device", "loss_sync": "epoch"},
+    "channels-last": {"residency": "device", "layout": "channels-last"},
+    "one-thread": {"threads": 1},
+    "fused": {"optimizer_impl": "fused"},
+}
+
+
+def case(
+    model: str = "simple-cnn",
+    *,
+    batch: int = 64,
+    seed: int = 0,
+    data_set: str = "digits",
+    device: Device | None = None,
+    recipe: Recipe | None = None,
+    drop_last: bool = True,
+    **tuning: Any,
+) -> Case:
+    known = data.entry(data_set)
+    work = Work(
+        task="train",
+        model=model,
+        data=data_set,
+        data_version=known.version,
+        data_hash=known.identity,
+        batch=batch,
+        drop_last=drop_last,
+        recipe=recipe or Recipe(),
+        seed=seed,
+    )
+    return applicable(Case(work=work, tuning=Tuning(**tuning), device=device or Device(kind="cpu")))
+
+
+def cuda(index: int = 0) -> Device:
+    return Device(kind="cuda", index=index)
