@@ -10,7 +10,7 @@ from typing import Any
 from breakeven.analysis import understand
 from breakeven.analysis.findings import Understanding
 from breakeven.records.file import Results, read
-from breakeven.runner.plan import Plan
+from breakeven.runner.plan import Plan, runtimes_of
 from breakeven.runner.plan import plan as _plan
 from breakeven.runner.run import Summary
 from breakeven.runner.run import run as _run
@@ -38,7 +38,7 @@ __all__ = [
 
 def look(study: Study) -> Survey:
     """What is on this machine of what the study needs: its runtimes, cores and GPUs."""
-    return survey(tuple(dict.fromkeys(study.runtimes_used)))
+    return survey(runtimes_of(study))
 
 
 def plan(study: Study, found: Survey) -> Plan:
@@ -53,7 +53,7 @@ def plan(study: Study, found: Survey) -> Plan:
             return answer.reason
         return runtimes.load(name).supports(case)
 
-    return _plan(study, cores=found.cores, gpus=found.gpus, supports=cannot, data_missing=missing)
+    return _plan(study, cores=found.cores, gpus=found.gpus, supports=cannot, data_available=missing)
 
 
 def results_folder(study: Study, out: Path | None) -> Path:

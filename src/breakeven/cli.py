@@ -139,6 +139,7 @@ def run(
     """Measure; the same command goes on where it stopped. Prints the verdict and where the report is."""
     from breakeven import api
     from breakeven.progress import Progress
+    from breakeven.runner.inventory import plan_heading
 
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
@@ -149,7 +150,7 @@ def run(
     with Progress(quiet=quiet) as progress:
         found = api.look(study)
         planned = api.plan(study, found)
-        progress.note(_heading(study, planned))
+        progress.note(plan_heading(planned))
         for skip in planned.skips:
             progress.note(f"skip {skip.what}: {skip.reason}")
         for note in planned.notes:
@@ -191,12 +192,6 @@ class _Interrupts:
 
     def asked(self) -> str | None:
         return (None, "finish", "kill")[min(self._count, 2)]
-
-
-def _heading(study: "Study", planned: Any) -> str:
-    from breakeven.runner.plan import describe
-
-    return describe(study, planned)
 
 
 def _save_report(understanding: "Understanding", path: Path, *, quiet: bool) -> Path | None:
@@ -252,7 +247,8 @@ def plan(
 ) -> int:
     """Show the cases, the skips with reasons and the estimated time; run nothing."""
     from breakeven import api
-    from breakeven.runner.plan import describe, document, table
+    from breakeven.report.plain import columns
+    from breakeven.runner import inventory
 
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
@@ -260,11 +256,15 @@ def plan(
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:
-        print(json.dumps(document(study, planned), allow_nan=False))
+        print(json.dumps(inventory.plan_document(planned), allow_nan=False))
         return OK
-    if not quiet:
-        print(describe(study, planned))
-    print(table(planned))
+    print(inventory.plan_heading(planned))
+    print(columns(inventory.plan_rows(planned)))
+    if planned.skips and not quiet:
+        print("\nSkipped:")
+        print(columns([{"what": skip.what, "reason": skip.reason} for skip in planned.skips]))
+    for note in planned.notes:
+        print(f"note: {note}")
     return OK
 
 

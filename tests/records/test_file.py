@@ -23,7 +23,7 @@ CASE = Case(
         model="simple-cnn",
         data="digits",
         data_version="1",
-        data_hash=None,
+        data_hash="md5:0",
         batch=8,
         recipe=Recipe(),
     ),

@@ -44,8 +44,8 @@ class Recipe:
 class Work:
     """What is computed: equal work is what makes two cases comparable.
 
-    `input_shape` is (channels, height, width) of one sample; `batch` is samples a step; `data_hash` is the
-    sha256 of the prepared images and labels, None where the catalog cannot know it without the archive.
+    `input_shape` is (channels, height, width) of one sample; `batch` is samples a step; `data_hash` names the
+    bytes of the data: `sha256:` of the prepared images and labels, or `md5:` of the published archive.
     """
 
     task: Task
@@ -55,7 +55,7 @@ class Work:
     input_dtype: Literal["float32"] = "float32"
     data: str
     data_version: str
-    data_hash: str | None
+    data_hash: str
     batch: int
     drop_last: bool = True
     recipe: Recipe | None = None

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import time
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,12 +17,12 @@ from typing import Any
 from breakeven import runtimes
 from breakeven.errors import Mismatch, Unsupported, UserError
 from breakeven.records.canonical import to_json
-from breakeven.records.case import Case, Device
+from breakeven.records.case import Case
 from breakeven.records.lines import Epoch
 from breakeven.runner.wire import case_from_json
-from breakeven.timing import Plan, Progress, Samples, sample_training, startup, train_epochs
+from breakeven.timing import Plan, Probe, Progress, Samples, elapsed, sample_training, train_epochs
 from breakeven.timing.cpu import core_ids_for
-from breakeven.timing.probes import named_probes
+from breakeven.timing.probes import probes_for
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
 """Environment variable that tells a child which descriptor its events go to."""
@@ -69,9 +68,14 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
         case = case_from_json(request["case"])
         if case.device.threads is not None and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, core_ids_for(case.device.threads))
+        if request["what"] == "check":
+            with _prepared(case) as (prepared, _):
+                return _check(prepared)
+        # Before the runtime opens the device: afterwards this process cannot be told from others on it.
+        probes = {probe.name: probe for probe in probes_for(case.device)}
         with _prepared(case) as (prepared, startup_ns):
-            run = {"attempt": _attempt, "full": _full, "check": _check}[request["what"]]
-            result = run(case, prepared, request, event_fd)
+            run = {"attempt": _attempt, "full": _full}[request["what"]]
+            result = run(case, prepared, request, event_fd, probes)
             return _facts(prepared, startup_ns, request) | result
     except Unsupported as error:
         return {"outcome": "unsupported", "reason": _line(error)}
@@ -101,7 +105,7 @@ def _line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _prepared(case: Case) -> Iterator[tuple[runtimes.Prepared, int]]:
-    prepared, startup_ns = startup(lambda: runtimes.load(case.tuning.runtime).prepare(case))
+    prepared, startup_ns = elapsed(lambda: runtimes.load(case.tuning.runtime).prepare(case))
     try:
         yield prepared, startup_ns
     finally:
@@ -126,7 +130,7 @@ def _facts(prepared: runtimes.Prepared, startup_ns: int, request: Mapping[str, A
     }
 
 
-def _check(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+def _check(prepared: runtimes.Prepared) -> Result:
     checks = dict(prepared.checks())
     failed = [name for name, found in checks.items() if found.get("ok") is False]
     if failed:
@@ -134,16 +138,21 @@ def _check(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], 
     return {"outcome": "ok", "checks": checks}
 
 
-def _attempt(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+def _attempt(
+    case: Case,
+    prepared: runtimes.Prepared,
+    request: Mapping[str, Any],
+    event_fd: int,
+    probes: Mapping[str, Probe],
+) -> Result:
     """A sampled attempt: seconds of steps, one or two epoch boundaries, part of an evaluation."""
 
     def on_progress(progress: Progress) -> None:
         emit(event_fd, {"event": "progress", **to_json(progress)})
 
-    probes = _probes(case.device, prepared)
     plan = Plan(**request["plan"])
-    samples = sample_training(prepared, plan, watch=tuple(probes.values()), on_progress=on_progress)
-    result = _watched(dict(zip(probes, samples.watched, strict=True))) | {"region": "train_step"}
+    samples = sample_training(prepared, plan, watch=probes, on_progress=on_progress)
+    result = _watched(samples.probes) | {"region": "train_step"}
     result["flags"] += samples.flags
     result["memory"] |= _memory(samples)
     result |= {
@@ -164,11 +173,6 @@ def _memory(samples: Samples) -> dict[str, float]:
     return cold | dict(samples.memory_warm)
 
 
-def _probes(device: Device, prepared: runtimes.Prepared) -> dict[str, Any]:
-    """Probes of this machine; a simulated device has nothing that they could observe."""
-    return {} if prepared.simulated else named_probes(device)
-
-
 def _watched(found: Mapping[str, Mapping[str, Any]]) -> Result:
     """Sections of the record from what the probes reported; flags and null reasons are pooled."""
     sections = {name: dict(values) for name, values in found.items()}
@@ -182,39 +186,42 @@ def _watched(found: Mapping[str, Mapping[str, Any]]) -> Result:
     return {"flags": flags, "nulls": nulls, "memory": memory, **sections}
 
 
-def _full(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+def _full(
+    case: Case,
+    prepared: runtimes.Prepared,
+    request: Mapping[str, Any],
+    event_fd: int,
+    probes: Mapping[str, Probe],
+) -> Result:
     """A full run: every epoch and its test accuracy; saved at each epoch's end, so that it can be resumed."""
     assert case.work.recipe is not None
     total = case.work.recipe.epochs
     folder, first, kept = Path(request["checkpoint"]), int(request["first_epoch"]), list(request["earlier"])
     if first:
         prepared.restore(folder / "state")
-    budget_s = request.get("budget_s")
-    deadline = time.monotonic() + budget_s if budget_s is not None else float("inf")
 
     def on_epoch(epoch: Epoch) -> None:
         kept.append(to_json(epoch))
         _save(folder, prepared, kept, request["attempt"])
         emit(event_fd, {"event": "epoch", "step_ns": epoch.train_ns / epoch.steps, "done": len(kept) / total})
 
-    probes = _probes(case.device, prepared)
-    for probe in probes.values():
-        probe.start()
-    epochs = train_epochs(
+    run = train_epochs(
         prepared,
         first=first,
         epochs=total,
-        should_stop=lambda: _stop_requested or time.monotonic() > deadline,
+        budget_s=request.get("budget_s"),
+        should_stop=lambda: _stop_requested,
         on_epoch=on_epoch,
+        watch=probes,
     )
-    result = _watched({name: probe.stop() for name, probe in probes.items()})
+    result = _watched(run.probes)
     result["memory"] |= dict(prepared.memory())
-    result |= {"region": "train_run", "epochs": to_json(epochs)}
+    result |= {"region": "train_run", "epochs": to_json(run.epochs)}
     if len(kept) < total:
         reason = f"stopped after {len(kept)} of {total} epochs"
         return result | {"outcome": "interrupted", "reason": reason}
     shutil.rmtree(folder, ignore_errors=True)
-    return result | {"accuracy": epochs[-1].accuracy if epochs else None}
+    return result | {"accuracy": run.epochs[-1].accuracy if run.epochs else None}
 
 
 def _save(folder: Path, prepared: runtimes.Prepared, epochs: list[Any], attempt: int) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from breakeven import __version__, runtimes
 from breakeven.errors import UserError
 from breakeven.runner.document import nearest
+from breakeven.runner.plan import Plan, estimate_seconds
+from breakeven.runner.study import resolved
 from breakeven.runner.survey import Survey, survey
 
 Row = dict[str, Any]
@@ -118,3 +120,54 @@ def doctor() -> dict[str, Any]:
         "platform_id": line.platform_id,
         "unreadable": dict(line.nulls),
     }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """A plan as JSON: cases with their ids, skips and notes with reasons, and the estimated seconds."""
+    low, high = estimate_seconds(plan)
+    return {
+        "study": resolved(plan.study),
+        "cases": plan_rows(plan),
+        "skips": [{"what": skip.what, "reason": skip.reason} for skip in plan.skips],
+        "notes": list(plan.notes),
+        "estimate_s": {"low": low, "high": high},
+    }
+
+
+def plan_rows(plan: Plan) -> list[Row]:
+    """One row for each case: what a person calls it, and its id."""
+    return [
+        {
+            "model": planned.case.work.model,
+            "device": planned.case.device.label,
+            "tuning": planned.tuning_name,
+            "precision": planned.case.tuning.precision,
+            "batch": planned.case.work.batch,
+            "data": planned.case.work.data,
+            "seed": planned.case.work.seed,
+            "case_id": planned.case_id,
+        }
+        for planned in plan.cases
+    ]
+
+
+def plan_heading(plan: Plan) -> str:
+    """One line: the grid, the processes, and a range for the time; it is an estimate and says so."""
+    from breakeven.units import format_duration
+
+    def count(name: str, values: set[str]) -> str:
+        return f"{len(values)} {name}" + ("s" if len(values) != 1 else "")
+
+    cases = [planned.case for planned in plan.cases]
+    axes = [
+        count("model", {case.work.model for case in cases}),
+        count("device", {case.device.label for case in cases}),
+        count("tuning", {planned.tuning_name for planned in plan.cases}),
+    ]
+    low, high = estimate_seconds(plan)
+    study = plan.study
+    processes = f"{study.replicates} processes each"
+    if study.max_replicates > study.replicates:
+        processes = f"{study.replicates} to {study.max_replicates} processes each"
+    time = f"estimated {format_duration(low)} to {format_duration(high)}"
+    return f"{study.name}: {len(cases)} cases ({', '.join(axes)}), {processes}; {time}"

@@ -143,7 +143,7 @@ def _planned(point: Point, study: Study) -> PlannedCase:
         input_shape=INPUT_SHAPE,
         data=point.data,
         data_version=known.version,
-        data_hash=known.content_hash,
+        data_hash=known.identity,
         batch=point.batch,
         recipe=study.recipe if study.task == "train" else None,
         seed=point.seed,

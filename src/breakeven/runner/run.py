@@ -44,6 +44,11 @@ REPLICATE_STEPS = (3, 5, 10)
 """Processes a case gets: more are added until its interval is narrow enough (design: 3, 5, 10)."""
 
 
+ENERGY_WINDOW_S = 2.5
+"""Seconds of steady steps on a GPU: 20 update periods of NVML's energy counter (100 ms each, contract R32)
+and a quarter more."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
     """How a run ended. `stopped`: why before its end, None if complete. `outcomes`: of this run alone."""
@@ -152,7 +157,7 @@ def _measure(session: Session) -> str | None:
         if more == wanted:
             break
         wanted = more
-    return full.run_all(session, attempt_once) if study.full else None
+    return full.run_all(session) if study.full else None
 
 
 def _round(session: Session, wanted: Mapping[str, int]) -> str | None:
@@ -298,4 +303,8 @@ def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, i
 
 
 def _sampling(study: Study, case: Case) -> dict[str, Any]:
-    return {"budget_s": study.attempt_time}
+    """The sampling of one attempt. A GPU's energy counter needs a window of its own length to be read."""
+    plan: dict[str, Any] = {"budget_s": study.attempt_time}
+    if case.device.kind == "cuda":
+        plan["min_s"] = min(ENERGY_WINDOW_S, 0.3 * study.attempt_time)
+    return plan

@@ -142,8 +142,7 @@ def _watch(seat: Seat, *, timeout_s: float, on_event: OnEvent, hurry: Callable[[
                 if status is not None:
                     return _ending(seat, watch, status)
             if gone and not events:
-                outcome, reason = watch.stopped or ("killed", "the prepared parent died")
-                return Ending(result=None, outcome=outcome, reason=reason, last_words=_words(seat))
+                return _orphaned(seat, watch.stopped)
 
 
 def _intervene(seat: Seat, watch: _Watch, wish: str | None, overdue_s: float | None) -> None:
@@ -187,6 +186,24 @@ def _ending(seat: Seat, watch: _Watch, status: int) -> Ending:
     return Ending(result=None, outcome=outcome, reason=reason, last_words=words)
 
 
+def _orphaned(seat: Seat, stopped: tuple[str, str] | None = None) -> Ending:
+    """The prepared parent itself is gone: killed, or it could not even import what it needs."""
+    words = _words(seat)
+    status = seat.process.wait()
+    last = _last_line(words)
+    died = (
+        ("killed", "the prepared parent was killed")
+        if status < 0
+        else ("error", f"start failed: {last[:200]}")
+    )
+    outcome, reason = stopped or died
+    return Ending(result=None, outcome=outcome, reason=reason, last_words=words)
+
+
+def _last_line(words: str) -> str:
+    return next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "")
+
+
 def _death(status: int, garbage: int, words: str) -> tuple[str, str]:
     """Outcome and reason of a child that ended without a result, nobody having stopped it."""
     if status < 0:
@@ -194,7 +211,7 @@ def _death(status: int, garbage: int, words: str) -> tuple[str, str]:
         return "killed", f"killed by {name}" + (" (out of memory?)" if status == -signal.SIGKILL else "")
     if garbage:
         return "error", "the process wrote garbage instead of a result"
-    last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "")
+    last = _last_line(words)
     return "error", f"exit status {status} without a result" + (f": {last[:200]}" if last else "")
 
 

@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Availability:
-    """Whether a runtime can be used here. `reason` is None if it can, else what is missing and how to get it."""
+    """Whether a runtime can be used here. `reason`: None if so, else what is missing and how to get it."""
 
     reason: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Prepared:
     step()            enqueues exactly one step: from asking for the batch to updated weights (training), or
                       one forward pass (inference); it wraps over epochs by itself (calling `next_epoch`)
     sync()            returns when everything enqueued is done on the device that really runs
-    next_epoch()      what lies between two epochs: schedule, new order, new iterator (drops the rest of this one)
+    next_epoch()      what lies between two epochs: schedule, new order, new iterator (drops what is left)
     evaluate(n)       scores the test set, at most n batches of it (None: all), synchronised on return; never
                       changes weights, batch-norm statistics or the order of training batches
     losses()          training losses read back since the last call, oldest first (synchronises)
@@ -121,7 +121,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Runtime:
-    """The runtime of that name. Imports its package, not its framework. Raises UserError for an unknown name."""
+    """The runtime of that name; imports its package, not its framework. UserError for an unknown name."""
     if name in RUNTIMES:
         return cast(Runtime, importlib.import_module(RUNTIMES[name]))
     for point in importlib.metadata.entry_points(group="breakeven.runtimes"):
