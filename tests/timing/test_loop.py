@@ -140,6 +140,21 @@ def test_a_loop_without_synchronisation_is_wrong_and_this_one_is_not() -> None:
     ) == pytest.approx(20, rel=1e-3)
 
 
+def test_work_enqueued_before_a_block_is_not_in_it() -> None:
+    prepared = prepared_for(f"sim:gpu:step_ms=20:{QUIET}")
+
+    def enqueue() -> Mapping[str, int]:
+        for _ in range(50):
+            prepared.step()
+        return {}
+
+    enqueue()
+    busy = dataclasses.replace(prepared, counters=enqueue)
+    samples = sample_training(busy, PLAN)
+    assert samples.cold_ns == pytest.approx(20e6, rel=1e-3)
+    assert all(block.ns == pytest.approx(block.n_steps * 20e6, rel=1e-3) for block in steady(samples))
+
+
 def test_blocks_too_short_for_host_and_device_to_overlap_are_flagged() -> None:
     """The host makes a batch (20 ms) while the device computes (22 ms): 22 ms in a long run, 42 ms alone."""
     device = f"sim:gpu:{QUIET}:step_ms=22:input_ms=20"
@@ -168,6 +183,18 @@ def test_cold_is_kept_and_drift_is_discarded() -> None:
 def test_a_warm_up_that_does_not_end_is_flagged() -> None:
     fake = Fake(duration=lambda index: max(1, int(40e6 * 0.995**index)))
     assert "not_steady" in sample_training(fake.prepared(), Plan(budget_s=5.0)).flags
+
+
+@pytest.mark.parametrize("train_samples", [50_000, 1_200, 500, 200])
+def test_no_steady_block_holds_an_epoch_boundary(train_samples: int) -> None:
+    device = f"sim:gpu:{QUIET}:step_ms=5:boundary_ms=60:train_samples={train_samples}"
+    samples = sample_training(
+        prepared_for(device, loss_sync="every-step"), Plan(budget_s=10, min_s=3, tight=1e-9)
+    )
+    assert all(block.ns == pytest.approx(block.n_steps * 5e6, rel=1e-3) for block in steady(samples))
+    assert all(
+        block.ns == pytest.approx(block.n_steps * 5e6 + 60e6, rel=1e-3) for block in crossings(samples)
+    )
 
 
 @pytest.mark.parametrize("train_samples", [50_000, 1_200, 500])
@@ -358,6 +385,19 @@ def test_blocks_grow_when_steps_become_faster() -> None:
     samples = sample_training(fake.prepared(), Plan(budget_s=30, tight=1e-12, min_s=20))
     assert len(samples.blocks) <= 400
     assert sum(block.ns for block in steady(samples)) > 0.6 * 30e9
+
+
+def test_blocks_shrink_when_steps_become_slow() -> None:
+    fake = Fake(duration=lambda index: 10_000 if index < 100_000 else 400_000, steps_per_epoch=10**6)
+    samples = sample_training(fake.prepared(), Plan(budget_s=10, tight=1e-12))
+    sizes = [block.n_steps for block in steady(samples)]
+    assert sizes[0] > 1000 and sizes[-1] < 500
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.2])
+def test_noise_is_not_taken_for_a_warm_up(noise: float) -> None:
+    device = f"sim:gpu:step_ms=30:noise={noise}:process=0:drift=1"
+    assert "not_steady" not in sample_training(prepared_for(device), PLAN).flags
 
 
 def test_a_coarse_clock_gets_long_blocks() -> None:
