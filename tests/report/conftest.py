@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from breakeven.analysis.findings import (
 )
 from breakeven.records.case import Case, Recipe, Work, applicable, parse_device
 from breakeven.records.tuning import preset
-from breakeven.stats import Interval, Verdict
+from breakeven.stats import Interval
 
 GOLDEN = Path(__file__).parent / "golden"
 MODELS = {
@@ -345,6 +344,3 @@ def understanding() -> Understanding:
 @pytest.fixture(scope="session")
 def simulated() -> Understanding:
     return build_simulated()
-
-
-__all__ = ["GOLDEN", "Callable", "Verdict", "build_simulated", "build_understanding", "renamed"]

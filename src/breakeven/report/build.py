@@ -39,13 +39,16 @@ def build(understanding: Understanding) -> Report:
     """The report of one study: everything that any format shows."""
     names = names_of(understanding)
     sections = (make(understanding, names) for make in SECTIONS)
+    # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)
     return Report(
         title=clean(understanding.title or understanding.name),
         banner=banner,
         badge=badge,
         facts=_facts(understanding, names),
-        sentences=tuple(map(clean, understanding.sentences)),
+        sentences=tuple(
+            clean(s) for s in understanding.sentences if not (banner and s.startswith("SIMULATED"))
+        ),
         sections=tuple(_labelled(section, badge) for section in sections if section is not None),
         footnotes=names.footnotes(),
     )

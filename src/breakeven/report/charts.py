@@ -123,7 +123,7 @@ def _cycled(values: Sequence[Any], count: int) -> list[Any]:
 def _ratio_tooltip(alt: Any) -> list[Any]:
     fields = {
         "model": "model:N", "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N",
-        "n": "n:Q", "devices": "pair:N", "base": "base:N", "candidate": "candidate:N",
+        "devices": "pair:N", "base": "base:N", "candidate": "candidate:N",
     }  # fmt: skip
     return [alt.Tooltip(field, title=title) for title, field in fields.items()]
 

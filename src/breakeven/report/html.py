@@ -51,7 +51,6 @@ def page(report: Report, understanding: Understanding) -> str:
         filter_from=FILTER_FROM,
         title_of=title_of,
         evidence=evidence,
-        is_list=is_list,
         is_long=is_long,
     ).lstrip()
 
@@ -75,11 +74,6 @@ def evidence(table: Table) -> list[tuple[str, tuple[str, ...]]]:
         if ids:
             rows.append((name, ids))
     return rows
-
-
-def is_list(table: Table) -> bool:
-    """One column without a name is a list of sentences."""
-    return [column.name for column in table.columns] == [""]
 
 
 def is_long(section: Section) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from breakeven.report.view import Report, Section, Table
 
-SPECIAL = re.compile(r"[\\`*_|~#>]|\](?=[(\[:])|(?<=!)\[")
+# An underscore inside a word is no emphasis in GitHub's dialect.
+SPECIAL = re.compile(r"[\\`*|~#>]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(\[:])|(?<=!)\[")
 
 
 def markdown(report: Report) -> str:
@@ -27,7 +28,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from (f"> **{escape(report.banner)}**", "")
     for sentence in report.sentences:
         yield f"- {escape(sentence)}"
-    yield from ("", escape(" | ".join(report.facts)), "")
+    yield from ("", escape("; ".join(report.facts)), "")
     for section in report.sections:
         yield from _section(section, report.badge)
     for note in report.footnotes:
@@ -51,7 +52,7 @@ def _section(section: Section, badge: str) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    if [column.name for column in table.columns] == [""]:
+    if table.is_list:
         yield from (f"- {escape(row[0].text)}" for row in table.rows)
         return
     yield _row([escape(column.heading) for column in table.columns])

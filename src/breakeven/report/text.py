@@ -6,19 +6,19 @@ then cut into blocks of columns that each repeat the names.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from breakeven.report.view import MISSING, Report, Section, Table
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
+Piece = tuple[str, str]
+"""Words, which wrap, and their style."""
+PLAIN, HEADING, QUIET, WARNING = "", "bold", "dim", "bold yellow"
+BLANK: Piece = ("", PLAIN)
 GAP = 2
+MOST_REASONS = 6
 # Names up to this stay on one line (as long as `resnet18-cifar`); longer ones wrap.
 COMFORT = 14
-# A word with the marks or spaces that follow it.
-BREAKS = re.compile(r"[^-\s_/:.,]*[-_/:.,]+\s*|[^-\s_/:.,]+\s*|\s+")
-MOST_REASONS = 6
+WORDS = re.compile(r"\S+\s*|\s+")
+PARTS = re.compile(r"[^-\s_/:.,]*[-_/:.,]+\s*|[^-\s_/:.,]+\s*")
 
 
 def text(report: Report, width: int = 80, colour: bool = False, *, brief: bool = False) -> str:
@@ -28,79 +28,68 @@ def text(report: Report, width: int = 80, colour: bool = False, *, brief: bool =
     from rich.console import Console
     from rich.text import Text
 
+    out = StringIO()
     # Height given too: without it rich takes a dumb terminal for 80 columns, whatever was asked.
     console = Console(
-        file=StringIO(), width=width, height=25, force_terminal=colour, no_color=not colour,
+        file=out, width=width, height=25, force_terminal=colour, no_color=not colour,
         color_system="standard" if colour else None, legacy_windows=False, highlight=False,
     )  # fmt: skip
-    for piece in _pieces(report, width, brief=brief):
-        _print(console, Text(piece) if isinstance(piece, str) else piece)
-    file = console.file
-    assert isinstance(file, StringIO)
-    lines = [line.rstrip() for line in file.getvalue().splitlines()]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    for words, style in _pieces(report, width, brief=brief):
+        for line in wrapped(words, width):
+            console.print(Text(line, style=style))
+    return out.getvalue().rstrip("\n") + "\n"
 
 
-def _print(console: "Console", piece: "RenderableType") -> None:
-    console.print(piece, overflow="fold", soft_wrap=False)
-
-
-def _pieces(report: Report, width: int, *, brief: bool) -> Iterator["RenderableType"]:
-    from rich.text import Text
-
+def _pieces(report: Report, width: int, *, brief: bool) -> Iterator[Piece]:
     if report.banner:
-        yield Text(report.banner, style="bold yellow")
+        yield report.banner, WARNING
     if not brief:
-        yield Text(report.title, style="bold")
-        yield Text(" | ".join(report.facts), style="dim")
-        yield ""
+        yield report.title, HEADING
+        yield "; ".join(report.facts), QUIET
+        yield BLANK
     first = [section for section in report.sections if section.key == "summary"]
     rest = [s for s in report.sections if s.key != "summary" and s.table is not None and not s.detail]
     for section in first:
         yield from _section(section, width, badge=report.badge, titled=not brief)
     if first and not brief:
-        yield ""
-    yield from (Text(sentence) for sentence in report.sentences)
+        yield BLANK
+    yield from ((sentence, PLAIN) for sentence in report.sentences)
     if not brief:
         for section in rest:
-            yield ""
+            yield BLANK
             yield from _section(section, width, badge=report.badge, titled=True)
-        if report.footnotes:
-            yield ""
-    yield from (Text(note, style="dim") for note in report.footnotes)
+    if report.footnotes and not brief:
+        yield BLANK
+    yield from ((note, QUIET) for note in report.footnotes)
 
 
-def _section(section: Section, width: int, *, badge: str, titled: bool) -> Iterator["RenderableType"]:
-    from rich.text import Text
-
+def _section(section: Section, width: int, *, badge: str, titled: bool) -> Iterator[Piece]:
     if titled:
-        yield Text(section.title + (f" [{badge}]" if badge else ""), style="bold")
+        yield section.title + (f" [{badge}]" if badge else ""), HEADING
         if section.note:
-            yield Text(section.note, style="dim")
+            yield section.note, QUIET
     table = section.table
     if table is None:
         return
     if table.common and titled:
-        yield Text(f"All rows: {table.common}", style="dim")
+        yield f"All rows: {table.common}", QUIET
     yield from _lines(table, width)
     if titled:
-        for reason in table.missing[:MOST_REASONS]:
-            yield Text(f"- {reason}", style="dim")
+        yield from ((f"- {reason}", QUIET) for reason in table.missing[:MOST_REASONS])
         if len(table.missing) > MOST_REASONS:
-            yield Text(
-                f"- and {len(table.missing) - MOST_REASONS} more reasons in the HTML report", style="dim"
-            )
+            more = len(table.missing) - MOST_REASONS
+            yield f"- and {more} more reasons, in the other formats", QUIET
 
 
-def _lines(table: Table, width: int) -> Iterator["RenderableType"]:
-    if [column.name for column in table.columns] == [""]:
+def _lines(table: Table, width: int) -> Iterator[Piece]:
+    if table.is_list:
         for row in table.rows:
             first, *others = wrapped(row[0].text, width - 2)
-            yield from (f"- {first}", *(f"  {line}" for line in others))
+            yield from ((line, PLAIN) for line in (f"- {first}", *(f"  {line}" for line in others)))
         return
     for number, block in enumerate(fitting(table, width)):
         if number:
-            yield ""
+            yield BLANK
         yield from _grid(table, block, width, continued=number > 0)
 
 
@@ -154,22 +143,21 @@ def _widths(table: Table, columns: Sequence[int], width: int) -> list[int]:
     return widths
 
 
-def _grid(table: Table, columns: Sequence[int], width: int, *, continued: bool) -> Iterator["RenderableType"]:
-    from rich.text import Text
-
+def _grid(table: Table, columns: Sequence[int], width: int, *, continued: bool) -> Iterator[Piece]:
     widths = _widths(table, columns, width)
     aligned = [(w, table.columns[i].align == "right") for w, i in zip(widths, columns, strict=True)]
-    yield from (
-        Text(line, style="bold") for line in _line([table.columns[i].heading for i in columns], aligned, True)
-    )
+    headings = [table.columns[i].heading for i in columns]
+    yield from ((line, HEADING) for line in _line(headings, aligned, bottom=True))
     for row in table.rows:
         # Further columns are for the rows that have something in them.
         if continued and all(row[i].text == MISSING for i in columns if not table.columns[i].key):
             continue
-        yield from _line([row[i].text for i in columns], aligned, False)
+        yield from ((line, PLAIN) for line in _line([row[i].text for i in columns], aligned))
 
 
-def _line(texts: Sequence[str], aligned: Sequence[tuple[int, bool]], bottom: bool) -> Iterator[str]:
+def _line(
+    texts: Sequence[str], aligned: Sequence[tuple[int, bool]], *, bottom: bool = False
+) -> Iterator[str]:
     """The lines of one row; a heading stands at the bottom of its place."""
     from rich.cells import cell_len
 
@@ -186,16 +174,26 @@ def _line(texts: Sequence[str], aligned: Sequence[tuple[int, bool]], bottom: boo
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` cells, broken at spaces and after the marks inside a name."""
-    from rich.cells import cell_len, chop_cells
+    """The text in lines of at most `width` cells: broken at spaces, in a long name after its marks."""
+    from rich.cells import cell_len
 
     lines, line = [], ""
-    for piece in BREAKS.findall(text):
-        if cell_len(line + piece.rstrip()) <= width:
-            line += piece
-            continue
-        if line.strip():
+    for piece in _breakable(text, width):
+        if line and cell_len(line + piece.rstrip()) > width:
             lines.append(line.rstrip())
-        *whole, line = chop_cells(piece, width) if cell_len(piece.rstrip()) > width else [piece]
-        lines += whole
+            line = piece.lstrip()
+        else:
+            line += piece
     return [*lines, line.rstrip()]
+
+
+def _breakable(text: str, width: int) -> Iterator[str]:
+    """Words with the spaces behind them; a word too long as its parts, a part too long as it comes."""
+    from rich.cells import cell_len, chop_cells
+
+    for word in WORDS.findall(text):
+        if cell_len(word.rstrip()) <= width:
+            yield word
+            continue
+        for part in PARTS.findall(word):
+            yield from [part] if cell_len(part.rstrip()) <= width else chop_cells(part, width)

@@ -49,6 +49,11 @@ class Table:
     common: str = ""
     missing: tuple[str, ...] = ()
 
+    @property
+    def is_list(self) -> bool:
+        """One column without a name: sentences, not a grid."""
+        return [column.name for column in self.columns] == [""]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
@@ -158,12 +163,12 @@ def _why_missing(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[str, .
                 counts = places.setdefault(row[index].note, {})
                 counts[column.name] = counts.get(column.name, 0) + 1
     return tuple(
-        f"{', '.join(counts)}: {reason} ({_rows(max(counts.values()), len(rows))})"
+        f"{', '.join(counts)}: {reason}{_rows(max(counts.values()), len(rows))}"
         for reason, counts in places.items()
     )
 
 
 def _rows(count: int, of: int) -> str:
-    if count == of:
-        return "every row" if of > 1 else "the row"
-    return f"{count} of {of} rows"
+    if of == 1:
+        return ""
+    return " (every row)" if count == of else f" ({count} of {of} rows)"

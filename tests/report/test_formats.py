@@ -1,0 +1,256 @@
+"""What each format promises whatever the names: width, escaping, no NaN, no formula, whole files only."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from breakeven.analysis.findings import Understanding
+from breakeven.errors import UserError
+from breakeven.report import SUFFIXES, build, document, text, write
+from breakeven.report import view as v
+from breakeven.report.csv import sheet
+from breakeven.report.html import page
+from breakeven.report.markdown import escape, markdown
+from breakeven.report.names import short_devices
+from breakeven.report.text import wrapped
+from breakeven.report.words import amount, significant
+from report.conftest import build_simulated, build_understanding, renamed
+
+SCRIPT = "<script>alert(1)</script>"
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=120)
+
+
+@settings(max_examples=60)
+@given(name=NAMES, width=st.sampled_from([40, 80, 120]), which=st.sampled_from([0, 1]))
+def test_no_line_is_wider_than_asked(name: str, width: int, which: int) -> None:
+    made = renamed([build_understanding, build_simulated][which](), name)
+    lines = text(build(made), width=width).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+
+
+@given(words=st.text(min_size=0, max_size=80), width=st.integers(2, 30))
+def test_wrapping_loses_nothing_but_spaces(words: str, width: int) -> None:
+    words = v.clean(words)
+    lines = wrapped(words, width)
+    assert "".join("".join(lines).split()) == "".join(words.split())
+    assert all(cell_len(line) <= width for line in lines)
+
+
+def test_a_long_name_breaks_at_its_marks() -> None:
+    assert wrapped("models/resnet18-cifar.py:Net", 14) == ["models/", "resnet18-", "cifar.py:Net"]
+
+
+def test_numbers_are_never_cut(understanding: Understanding) -> None:
+    shown = text(build(understanding))
+    for cell in ("1.789x [1.784, 1.795]", "1 h 25 min to 1 h 30 min", "3.67 TFLOP/s"):
+        assert cell in shown
+
+
+def test_colour_is_asked_for(understanding: Understanding, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    report = build(understanding)
+    assert "\x1b[" not in text(report)
+    assert "\x1b[" in text(report, colour=True)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", text(report, colour=True)) == text(report)
+
+
+def test_a_name_moves_no_cursor(understanding: Understanding) -> None:
+    report = build(renamed(understanding, "a\x1b[31mb\u202ec\n"))
+    assert not set("\x1b\u202e") & set(text(report) + markdown(report) + page(report, understanding))
+
+
+def test_long_device_names_are_shortened_and_written_out_once(simulated: Understanding) -> None:
+    shown = text(build(simulated))
+    assert shown.count("noise=0.01") == 1
+    assert "sim:gpu = sim:gpu:step_ms=2:noise=0.01" in shown
+
+
+@given(st.lists(st.text(max_size=40), max_size=8))
+def test_short_device_names_are_unique(labels: list[str]) -> None:
+    short = short_devices(labels)
+    assert len(set(short.values())) == len(short)
+
+
+def test_simulated_results_say_so_everywhere(simulated: Understanding) -> None:
+    report = build(simulated)
+    html = page(report, simulated)
+    sections = len(report.sections)
+    assert report.banner and report.banner.startswith("SIMULATED")
+    assert html.count('<span class="badge">simulated</span>') == sections
+    assert text(report, brief=True).startswith("SIMULATED")
+    assert markdown(report).count("(simulated)") == sections
+    assert all("simulated" in chart.title for chart in report.charts)
+
+
+def test_real_results_carry_no_banner(understanding: Understanding) -> None:
+    report = build(understanding)
+    assert report.banner is None
+    assert "simulated" not in page(report, understanding).split("</header>")[0].split("</style>")[1]
+
+
+def test_one_simulated_case_is_counted(understanding: Understanding, simulated: Understanding) -> None:
+    mixed = dataclasses.replace(
+        understanding, cases=(*understanding.cases, simulated.cases[0]), simulated=True
+    )
+    banner = build(mixed).banner
+    assert banner is not None
+    assert "1 of 13 cases" in banner
+
+
+def test_html_loads_nothing(understanding: Understanding) -> None:
+    html = page(build(understanding), understanding)
+    outside_scripts = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert not re.search(r"""(src|href|action)\s*=\s*["']?(?!["']?#)\S""", outside_scripts)
+    assert "@import" not in html
+    assert "url(" not in outside_scripts
+    assert len(html.encode()) < 3_000_000
+
+
+def test_html_shows_a_hostile_name_as_text(understanding: Understanding) -> None:
+    hostile = renamed(understanding, SCRIPT + "\"' onmouseover=alert(1)")
+    html = page(build(hostile), hostile)
+    assert "alert(1)</script>" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    embedded = html.split('id="data">')[1].split("</script>")[0]
+    assert json.loads(embedded)["findings"]["cases"][0]["case"]["work"]["model"].startswith(SCRIPT)
+    assert html.lower().count("</script") == html.lower().count("<script")
+
+
+def test_markdown_shows_a_hostile_name_as_text(understanding: Understanding) -> None:
+    shown = markdown(build(renamed(understanding, "a|b <img> [x](javascript:1) *b*")))
+    assert "a\\|b &lt;img\\> [x\\](javascript:1) \\*b\\*" in shown
+    table = [line for line in shown.splitlines() if line.startswith("| a")]
+    assert table
+
+
+@given(NAMES)
+def test_markdown_escapes_what_would_be_markup(name: str) -> None:
+    escaped = escape(v.clean(name))
+    assert "<" not in escaped
+    assert not re.search(r"(?<!\\)(\\\\)*\|", escaped)
+
+
+def test_csv_reads_back_and_runs_no_formula(understanding: Understanding) -> None:
+    made = sheet(renamed(understanding, '=HYPERLINK("x"), "y"\n'))
+    rows = list(csv.DictReader(io.StringIO(made, newline="")))
+    assert len(rows) == len(understanding.cases)
+    assert rows[0]["model"].startswith("'=HYPERLINK")
+    assert float(rows[0]["step_s"]) == pytest.approx(0.0465, rel=0.01)
+    failed = next(row for row in rows if row["outcomes"] == "oom=3")
+    assert failed["step_s"] == failed["step_low_s"] == ""
+    assert not any(value in ("nan", "inf", "None") for row in rows for value in row.values())
+
+
+def test_json_has_no_nan(understanding: Understanding) -> None:
+    broken = dataclasses.replace(understanding.cases[0], power_w=float("nan"), step_point_s=float("inf"))
+    found = document(dataclasses.replace(understanding, cases=(broken,)))
+    assert found["cases"][0]["power_w"] is None
+    json.dumps(found, allow_nan=False)
+
+
+def test_an_empty_study_is_still_a_report(understanding: Understanding, tmp_path: Path) -> None:
+    empty = dataclasses.replace(
+        understanding, cases=(), ratios=(), parity=(), scale=(), quality=(), skips=(), machines=(), study={},
+        sentences=("Nothing was measured.",),
+    )  # fmt: skip
+    report = build(empty)
+    assert [section.key for section in report.sections] == ["reading"]
+    for suffix in set(SUFFIXES) - {".svg", ".png"}:
+        write(report, empty, tmp_path / f"r{suffix}")
+    with pytest.raises(UserError, match="no chart"):
+        write(report, empty, tmp_path / "r.svg")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_write_makes_a_whole_file(understanding: Understanding, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"report{suffix}"
+    path.write_text("old")
+    write(build(understanding), understanding, path)
+    starts = {".html": b"<!doctype", ".svg": b"<svg", ".png": b"\x89PNG", ".json": b"{", ".md": b"# "}
+    assert path.read_bytes().startswith(starts.get(suffix, b""))
+    assert path.stat().st_size > 500
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_unknown_suffix_names_the_known(understanding: Understanding, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=re.escape(".html, .md, .csv")):
+        write(build(understanding), understanding, tmp_path / "report.pdf")
+
+
+def test_a_path_that_cannot_be_written_is_one_line(understanding: Understanding, tmp_path: Path) -> None:
+    for target in (tmp_path / "no" / "report.md", tmp_path):
+        with pytest.raises(UserError) as caught:
+            write(build(understanding), understanding, target.with_suffix(".md") / "x.md")
+        assert "\n" not in str(caught.value)
+    (tmp_path / "folder.md").mkdir()
+    with pytest.raises(UserError, match="cannot write"):
+        write(build(understanding), understanding, tmp_path / "folder.md")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.md"]
+
+
+@pytest.mark.parametrize("package", ["altair", "vl_convert"])
+def test_without_the_extra_the_exact_line_is_said(
+    understanding: Understanding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=re.escape('pip install "breakeven[report]"')):
+        write(build(understanding), understanding, tmp_path / "report.html")
+    write(build(understanding), understanding, tmp_path / "report.md")
+
+
+def test_a_section_without_lines_is_not_there(understanding: Understanding) -> None:
+    keys = [section.key for section in build(dataclasses.replace(understanding, ratios=())).sections]
+    assert "summary" not in keys and "ratios" not in keys
+    assert "times" in keys
+
+
+def test_why_a_cell_is_empty_stands_below(understanding: Understanding) -> None:
+    times = next(s for s in build(understanding).sections if s.key == "times")
+    assert times.table is not None
+    assert times.table.missing == ("interval: one process (1 of 11 rows)",)
+
+
+def test_cpu_times_are_called_orientation_and_gpu_times_are_not(understanding: Understanding) -> None:
+    gpu = tuple(c for c in understanding.cases if c.case.device.kind == "cuda")
+    assert "for orientation" in markdown(build(understanding))
+    assert "for orientation" not in markdown(build(dataclasses.replace(understanding, cases=gpu)))
+
+
+def test_every_number_names_its_lines(understanding: Understanding) -> None:
+    summary = build(understanding).sections[0]
+    assert summary.table is not None
+    cells = [cell for row in summary.table.rows for cell in row[1:]]
+    assert all(cell.evidence for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (0, 2, "0"),
+        (0.03141, 2, "0.031"),
+        (9.96, 2, "10"),
+        (312.4, 2, "312"),
+        (-2.44, 2, "-2.4"),
+        (1234.5, 3, "1,234"),
+    ],
+)
+def test_significant(value: float, digits: int, shown: str) -> None:
+    assert significant(value, digits) == shown
+
+
+def test_amount_picks_a_prefix() -> None:
+    assert amount(1.673e9, "FLOP").text == "1.67 GFLOP"
+    assert amount(999.9e9, "FLOP").text == "1.00 TFLOP"
+    assert amount(None, "FLOP", "not counted") == v.Cell(text="-", note="not counted")
