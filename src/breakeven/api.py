@@ -26,6 +26,7 @@ __all__ = [
     "Summary",
     "Survey",
     "Understanding",
+    "fetch_data",
     "load_study",
     "look",
     "measure",
@@ -54,6 +55,16 @@ def plan(study: Study, found: Survey) -> Plan:
         return runtimes.load(name).supports(case)
 
     return _plan(study, cores=found.cores, gpus=found.gpus, supports=cannot, data_available=missing)
+
+
+def fetch_data(study: Study) -> tuple[str, ...]:
+    """Downloads the study's data sets that are not here; their names. Raises UserError where it fails."""
+    from breakeven.workloads.data import load, missing
+
+    names = tuple(name for name in study.data if missing(name) is not None)
+    for name in names:
+        load(name, "train", download=True)
+    return names
 
 
 def results_folder(study: Study, out: Path | None) -> Path:

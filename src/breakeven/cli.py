@@ -131,6 +131,7 @@ def run(
     full: Full = False,
     max_time: MaxTime = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")] = False,
+    download: Annotated[bool, typer.Option("--download", help="Fetch a data set that is not here.")] = False,
     set_: Sets = None,
     out: Out = None,
     as_json: Json = False,
@@ -148,8 +149,10 @@ def run(
     folder = api.results_folder(study, out)
     wish = _Interrupts()
     with Progress(quiet=quiet) as progress:
-        found = api.look(study)
-        planned = api.plan(study, found)
+        if download:
+            for name in api.fetch_data(study):
+                progress.note(f"fetched {name}")
+        planned = api.plan(study, api.look(study))
         progress.note(plan_heading(planned))
         for skip in planned.skips:
             progress.note(f"skip {skip.what}: {skip.reason}")

@@ -1,27 +1,38 @@
 """Aligned text columns for `list`, `plan` and `doctor`.
 
-Knows nothing about results: rows of named values in, lines out, none wider than `width`.
+Knows nothing about results: rows of named values in, lines out, none wider than `width` if words allow it.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+NARROWEST = 14
+"""A text column is not squeezed below this many characters."""
+
 
 def columns(rows: Sequence[Mapping[str, Any]], *, width: int = 80) -> str:
-    """The rows as a table: a column a key, numbers to the right, the last column wrapped to `width`."""
+    """The rows as a table: a column for each key that has a value, numbers to the right, long texts wrapped."""
     if not rows:
         return "(none)"
     keys = [key for key in rows[0] if any(row.get(key) not in (None, "") for row in rows)]
     cells = [[_cell(row.get(key)) for key in keys] for row in rows]
     heads = [key.replace("_", " ") for key in keys]
-    sizes = [max(len(head), *(len(row[i]) for row in cells)) for i, head in enumerate(heads)]
     numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in keys]
-    room = max(width - sum(sizes[:-1]) - 2 * (len(sizes) - 1), 20)
-    sizes[-1] = min(sizes[-1], room)
-    lines = [*_wrapped(heads, sizes, numeric), "  ".join("-" * size for size in sizes)]
+    sizes = _squeezed([max(map(len, column)) for column in zip(heads, *cells, strict=True)], width)
+    rule = "  ".join("-" * size for size in sizes)
+    lines = [*_wrapped(heads, sizes, numeric), rule]
     for row in cells:
         lines += _wrapped(row, sizes, numeric)
     return "\n".join(lines)
+
+
+def _squeezed(sizes: list[int], width: int) -> list[int]:
+    """Takes from the widest column, a character at a time, until the table fits."""
+    sizes = list(sizes)
+    while sum(sizes) + 2 * (len(sizes) - 1) > width and max(sizes) > NARROWEST:
+        sizes[sizes.index(max(sizes))] -= 1
+    return sizes
 
 
 def _cell(value: Any) -> str:
@@ -32,17 +43,21 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.4g}"
+        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     return " ".join(str(value).split())
 
 
 def _wrapped(row: Sequence[str], sizes: Sequence[int], numeric: Sequence[bool]) -> list[str]:
-    import textwrap
-
-    last = textwrap.wrap(row[-1], sizes[-1]) or [""]
-    pad = [
-        text.rjust(n) if right else text.ljust(n) for text, n, right in zip(row, sizes, numeric, strict=True)
+    parts = [
+        textwrap.wrap(text, size, break_on_hyphens=False) or [""]
+        for text, size in zip(row, sizes, strict=True)
     ]
-    first = "  ".join([*pad[:-1], last[0].rjust(sizes[-1]) if numeric[-1] else last[0]]).rstrip()
-    indent = " " * (sum(sizes[:-1]) + 2 * (len(sizes) - 1))
-    return [first, *(indent + more for more in last[1:])]
+    lines = []
+    for i in range(max(map(len, parts))):
+        cells = [part[i] if i < len(part) else "" for part in parts]
+        padded = [
+            cell.rjust(size) if right else cell.ljust(size)
+            for cell, size, right in zip(cells, sizes, numeric, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return lines

@@ -38,9 +38,9 @@ def models() -> list[Row]:
         {
             "model": facts.name,
             "parameters": facts.parameters,
-            "parameters_1000_classes": facts.parameters_1000,
-            "forward_flops_32x32": facts.forward_flops_32,
-            "forward_flops_224x224": facts.forward_flops_224,
+            "with_1000_classes": facts.parameters_1000,
+            "flops_at_32x32": facts.forward_flops_32,
+            "flops_at_224x224": facts.forward_flops_224,
         }
         for facts in describe()
     ]

@@ -123,7 +123,7 @@ def _verify(
         raise UserError(f"{known.name} {split} is not version {known.version}; get the original files again")
 
 
-_LOAD_IT = "in Python: breakeven.workloads.data.load('{}', 'train', download=True)"
+_LOAD_IT = "add --download to breakeven run"
 
 DATA: dict[str, DataEntry] = {
     known.name: known
@@ -162,7 +162,7 @@ DATA: dict[str, DataEntry] = {
                 "apt install dataset-fashion-mnist (Debian, Ubuntu)",
                 "put the four *-ubyte.gz files of https://github.com/zalandoresearch/fashion-mnist into "
                 "~/.cache/breakeven/data/fashion-mnist, or into $BREAKEVEN_DATA/fashion-mnist",
-                _LOAD_IT.format("fashion-mnist"),
+                _LOAD_IT,
             ),
         ),
         DataEntry(
@@ -182,7 +182,7 @@ DATA: dict[str, DataEntry] = {
             how_to_get=(
                 f"put {ARCHIVE} of https://www.cs.toronto.edu/~kriz/cifar.html, or its folder {FOLDER}, into "
                 "~/.cache/breakeven/data/cifar10, or into $BREAKEVEN_DATA/cifar10",
-                _LOAD_IT.format("cifar10"),
+                _LOAD_IT,
             ),
         ),
         DataEntry(
