@@ -133,6 +133,14 @@ def test_printing_opens_the_long_tables(page: Any, folder: Path) -> None:
     assert not table.is_visible()
 
 
+def test_evidence_is_listed_once_and_linked(page: Any, folder: Path) -> None:
+    open_page(page, folder / "study.html")
+    lines = page.locator("#times-evidence dd").first
+    assert not lines.is_visible()
+    page.locator("#runs a[href='#times-evidence']").click()
+    assert "train_step/measure/r0/a0" in lines.inner_text()
+
+
 def test_data_downloads(page: Any, folder: Path) -> None:
     open_page(page, folder / "study.html")
     for kind, start in {"csv": "case_id,model", "json": "{"}.items():

@@ -7,9 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from breakeven.analysis.findings import Understanding
-from breakeven.report import words
 from breakeven.report.names import Names, naming
-from breakeven.report.view import Cell, Column, Row, Section, absent, build_table, clean, label, number, said
+from breakeven.report.view import (
+    MISSING,
+    Cell,
+    Column,
+    Row,
+    Section,
+    absent,
+    build_table,
+    clean,
+    label,
+    number,
+    said,
+)
 
 READING = (
     "A ratio is base time / candidate time at equal work: 2x means half the time.",
@@ -100,6 +111,13 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
         if isinstance(item, Mapping) and item:
             yield from _flat(item, f"{prefix}{key}.")
         elif isinstance(item, (list, tuple)):
-            yield f"{prefix}{key}", words.joined(map(str, item), last=",").replace(" , ", ", ") or "none"
+            yield f"{prefix}{key}", ", ".join(map(_plain, item)) or "none"
         else:
-            yield f"{prefix}{key}", item
+            yield f"{prefix}{key}", None if item is None else _plain(item)
+
+
+def _plain(value: Any) -> str:
+    """A setting as a person writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return MISSING if value is None else str(value)

@@ -6,6 +6,7 @@ is escaped here, and a content policy forbids every request.
 
 import json
 import re
+from dataclasses import dataclass
 from importlib import resources
 
 from breakeven.analysis.findings import Understanding
@@ -28,7 +29,15 @@ POLICY = "; ".join(
 # A table up to this long is read as a whole.
 FILTER_FROM = 5
 LONG_WITH_CHART = 12
-MOST_IDS_IN_A_TITLE = 6
+MOST_IDS_IN_A_TITLE = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """Lines by row; `same_as` is the key of an earlier section that lists them all."""
+
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    same_as: str | None
 
 
 def page(report: Report, understanding: Understanding) -> str:
@@ -50,7 +59,7 @@ def page(report: Report, understanding: Understanding) -> str:
         data=Markup(_embedded(report, understanding)),
         filter_from=FILTER_FROM,
         title_of=title_of,
-        evidence=evidence,
+        evidence=evidence(report),
         is_long=is_long,
     ).lstrip()
 
@@ -64,8 +73,23 @@ def title_of(cell: Cell) -> str:
     return "\n".join(filter(None, [cell.note, *ids]))
 
 
-def evidence(table: Table) -> list[tuple[str, tuple[str, ...]]]:
-    """The lines behind each row, under the row's name: for those who cannot point."""
+def evidence(report: Report) -> dict[str, Evidence]:
+    """By section, the lines behind each row under the row's name: for those who cannot point.
+
+    Tables of the same cases share their lines, half of the file if repeated: a later one refers to the first.
+    """
+    out: dict[str, Evidence] = {}
+    for section in report.sections:
+        rows = _behind(section.table) if section.table else ()
+        if not rows:
+            continue
+        ids = {ids for _, ids in rows}
+        earlier = (key for key, known in out.items() if ids <= {ids for _, ids in known.rows})
+        out[section.key] = Evidence(rows=rows, same_as=next(earlier, None))
+    return out
+
+
+def _behind(table: Table) -> tuple[tuple[str, tuple[str, ...]], ...]:
     rows = []
     for row in table.rows:
         ids = tuple(dict.fromkeys(id_ for cell in row for id_ in cell.evidence))
@@ -73,7 +97,7 @@ def evidence(table: Table) -> list[tuple[str, tuple[str, ...]]]:
         name = ", ".join(cell.text for column, cell in pairs if column.key) or row[0].text
         if ids:
             rows.append((name, ids))
-    return rows
+    return tuple(rows)
 
 
 def is_long(section: Section) -> bool:

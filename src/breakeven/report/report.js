@@ -89,6 +89,13 @@
     button.addEventListener("click", () => download(button.dataset.download));
   }
 
+  // A link to a closed box opens it.
+  for (const link of document.querySelectorAll('a[href$="-evidence"]')) {
+    link.addEventListener("click", () => {
+      document.querySelector(link.getAttribute("href")).open = true;
+    });
+  }
+
   // Paper cannot be clicked: long tables open for the print and close again.
   let opened = [];
   window.addEventListener("beforeprint", () => {
