@@ -166,7 +166,7 @@ def run(
             progress.note(f"stopped at --max-time; the same command goes on from here ({summary.path})")
     understanding = api.understand([api.read(summary.path)])
     page = _save_report(understanding, folder / "report.html", quiet=quiet)
-    _print_report(understanding, as_json=as_json)
+    _print_report(understanding, as_json=as_json, brief=True)
     if not as_json and not quiet:
         _after(folder, page, study)
     if wish.asked():
@@ -210,13 +210,13 @@ def _save_report(understanding: "Understanding", path: Path, *, quiet: bool) -> 
     return path
 
 
-def _print_report(understanding: "Understanding", *, as_json: bool) -> None:
+def _print_report(understanding: "Understanding", *, as_json: bool, brief: bool = False) -> None:
     from breakeven import report
 
     if as_json:
         print(json.dumps(report.document(understanding), allow_nan=False))
     else:
-        print(report.text(report.build(understanding), width=80, colour=_colour()))
+        print(report.text(report.build(understanding), width=80, colour=_colour(), brief=brief))
 
 
 def _colour() -> bool:
