@@ -49,7 +49,7 @@ def test_work_comes_from_the_catalog() -> None:
     text = "model: resnet18\ndevice: cpu\nbatch: 32\nseed: 3\nrecipe: {epochs: 2}"
     work = made(text).cases[0].case.work
     digits = DATA["digits"]
-    assert (work.data, work.data_version, work.data_hash) == ("digits", digits.version, digits.content_hash)
+    assert (work.data, work.data_version, work.data_hash) == ("digits", digits.version, digits.identity)
     assert (work.num_classes, work.input_shape, work.batch, work.seed) == (10, (3, 32, 32), 32, 3)
     assert work.recipe is not None and work.recipe.epochs == 2
     assert made(text.replace("recipe: {epochs: 2}", "task: infer")).cases[0].case.work.recipe is None
