@@ -49,13 +49,13 @@ def golden() -> dict[str, tuple[Understanding, list[str]]]:
         "quick": (
             understood(a_machine(2), quick()),
             [
-                "All 2 cores train 2 models 1.30x [1.26, 1.33] (simple-cnn) to 1.9x [1.8, 2.0] (resnet18) "
+                "Both cores train simple-cnn 1.30x [1.26, 1.33] and resnet18 1.9x [1.8, 2.0] "
                 "as fast as one core, as written; the larger model gains more.",
             ],
         ),
         "one model": (
             understood(a_machine(2), spread(ONE, 38.0, sd=0.02), spread(CPU, 20.0, sd=0.02)),
-            ["All 2 cores train resnet18 1.9x [1.7, 2.2] as fast as one core, as written.", SAMPLED],
+            ["Both cores train resnet18 1.9x [1.7, 2.2] as fast as one core, as written.", SAMPLED],
         ),
         "gpu": (
             understood(jitter("cpu", 76.0), jitter("cuda:0", 20.0)),
@@ -76,7 +76,7 @@ def golden() -> dict[str, tuple[Understanding, list[str]]]:
         "one process": (
             understood(a_machine(2), sampled(ONE, 0, 38.0), sampled(CPU, 0, 20.0)),
             [
-                "All 2 cores train resnet18 about 1.9x as fast as one core, as written; "
+                "Both cores train resnet18 about 1.9x as fast as one core, as written; "
                 "one process a side, so no verdict.",
                 SAMPLED,
             ],

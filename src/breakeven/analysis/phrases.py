@@ -19,7 +19,7 @@ LONGEST = 157
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sides:
-    """Both devices in words: "All 2 cores", "train", "one core"; or by their labels."""
+    """Both devices in words: "Both cores", "train", "one core"; or by their labels."""
 
     candidate: str
     base: str
@@ -58,6 +58,9 @@ def many_ratios(ratios: Sequence[RatioFinding], who: Sides) -> str:
     low, high = ordered[0], ordered[-1]
     assert low.ratio is not None and high.ratio is not None
     models, batches = len({r.model for r in ratios}), len({r.batch for r in ratios})
+    if models == len(ratios) == 2:
+        each = [f"{r.model} {format_ratio_interval(r.ratio)}" for r in ratios if r.ratio is not None]
+        return f"{who.candidate} {who.verb} {each[0]} and {each[1]} as fast as {who.base}, {at(low)}"
     what = f"{models} models" if models > 1 else low.model
     ends = f"{format_ratio_interval(low.ratio)}{_which(low, models, batches)}"
     if high is not low:
@@ -190,7 +193,9 @@ def _which(ratio: RatioFinding, models: int, batches: int) -> str:
 
 
 def _cores(device: Device, cores: int | None) -> tuple[str, bool]:
-    """ "one core", "4 cores", "all 2 cores"; and whether it is more than one."""
+    """ "one core", "4 cores", "both cores", "all 16 cores"; and whether it is more than one."""
     if device.threads is not None:
         return ("one core", False) if device.threads == 1 else (f"{device.threads} cores", True)
+    if cores == 2:
+        return "both cores", True
     return (f"all {cores} cores", True) if cores and cores > 1 else ("all cores", True)
