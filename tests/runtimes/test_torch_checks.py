@@ -14,7 +14,7 @@ from breakeven.errors import Mismatch
 from breakeven.runtimes import load
 
 from .test_torch_training import settings_as_before
-from .torch_cases import case, cuda
+from .torch_cases import case, cuda, environment
 
 __all__ = ["settings_as_before"]  # the fixture: used by every test here
 pytestmark = pytest.mark.framework
@@ -107,7 +107,7 @@ if child == 0:
     os._exit(0 if len(new) < 10 and finite else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd="tests", timeout=120, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), timeout=120, capture_output=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -137,7 +137,7 @@ prepared = load("torch").prepare(case("{model}", device=cuda(), precision="{prec
 json.dump(dict(prepared.checks()), sys.stdout)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd="tests", timeout=200, capture_output=True, text=True
+        [sys.executable, "-c", script], env=environment(), timeout=200, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -21,7 +21,7 @@ def test_names_and_parameters_are_those_declared(name: str) -> None:
     declared = model(name)
     with torch.device("meta"):
         net = nets.Net(declared)
-    assert nets.parameters_by_storage(net) == parameter_count(declared)
+    assert nets.parameter_count(net) == parameter_count(declared)
     if name in ("simple-cnn", "resnet18", "resnet50"):
         assert set(nets.declared_state(net)) == set(initial_weights(declared, 0))
 

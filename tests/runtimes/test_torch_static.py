@@ -13,7 +13,7 @@ from breakeven.errors import Unsupported
 from breakeven.records.case import Case, Device, Recipe
 from breakeven.runtimes import load
 
-from .torch_cases import TUNINGS, case, cuda
+from .torch_cases import TUNINGS, case, cuda, environment
 
 
 @pytest.mark.parametrize("name", TUNINGS)
@@ -68,4 +68,4 @@ def test_saying_so_imports_no_torch() -> None:
         "assert load('torch').supports(case()) is None; load('torch').PRELOAD;"
         "sys.exit('torch' in sys.modules or 'PIL' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd="tests", timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment(), timeout=60)

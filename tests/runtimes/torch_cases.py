@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
+import breakeven
 from breakeven.records.case import Case, Device, Recipe, Tuning, Work, applicable
 from breakeven.workloads import data
 
@@ -47,3 +50,9 @@ def case(
 
 def cuda(index: int = 0) -> Device:
     return Device(kind="cuda", index=index)
+
+
+def environment() -> dict[str, str]:
+    """For a fresh interpreter that has to import this package and `runtimes.torch_cases`."""
+    folders = Path(breakeven.__file__).parents[1], Path(__file__).parents[1]
+    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, folders))}

@@ -27,7 +27,8 @@ FLOP_BATCH = 2
 
 PARITY = {"fp32": (1e-5, 1e-3), "tf32": (1e-2, 0.2), "bf16": (5e-2, 0.6)}
 """(relative loss, gradient relative L2) against FP64. FP32: design.md. The others bound gross errors only:
-they keep 10 or 7 bits of each factor. Seen in BF16: 0.9 % and 0.39 (ResNet152), 4 % (simple-cnn)."""
+they keep 10 or 7 bits of each factor. Seen on an H200, at worst: TF32
+2e-4 and 0.10, BF16 1.3e-2 and 0.38 (ResNet152)."""
 
 DAMPING = 0.05
 """Factor on the last batch norm of each residual branch in the comparison. Undamped, what FP32 rounds away
@@ -61,7 +62,7 @@ def _checks(
 ) -> Iterator[tuple[str, MismatchOutcome, Check]]:
     net, device = session.training.net, session.device
     same_device(net, None, device)
-    yield "parameters", "invalid", _equal(parameter_count(session.model), nets.parameters_by_storage(net))
+    yield "parameters", "invalid", _equal(parameter_count(session.model), nets.parameter_count(net))
     yield "dtype_in_hardware", "precision_mismatch", _hardware(session)
     probed = _precision(session)
     yield "precision", "precision_mismatch", probed

@@ -71,9 +71,9 @@ def declared_state(net: nn.Module) -> list[str]:
     return [name for name in net.state_dict() if not name.endswith(".num_batches_tracked")]
 
 
-def parameters_by_storage(net: nn.Module) -> int:
-    """Trained parameters, each storage counted once (a tied head is one tensor)."""
-    return sum(p.numel() for p in {id(p): p for p in net.parameters() if p.requires_grad}.values())
+def parameter_count(net: nn.Module) -> int:
+    """Numbers that are trained. A shared parameter counts once, as `parameters()` lists it once."""
+    return sum(p.numel() for p in net.parameters() if p.requires_grad)
 
 
 def _modules(root: nn.Module, nodes: Iterable[layers.Node]) -> tuple[nn.Module, ...]:

@@ -60,15 +60,17 @@ def handed_over(session: Session) -> Prepared:
         restore=partial(state.restore, session.training),
         close=close,
         hashes=_hashes(session),
-        parameters=nets.parameters_by_storage(net),
+        parameters=nets.parameter_count(net),
         eval_samples=session.test.n,
     )
 
 
 def _hashes(session: Session) -> dict[str, str]:
     split, epochs = session.train, range(HASHED_EPOCHS)
+    state = session.training.net.state_dict()
     hashes = {
-        "weights": weights.weights_hash(session.first_weights),
+        # Read back from the device: what the net starts from, not what it was meant to start from.
+        "weights": weights.weights_hash({name: state[name].cpu().numpy() for name in session.first_weights}),
         "order": order.order_hash(np.concatenate([split.order(epoch) for epoch in epochs])),
     }
     tables = [table for table in map(split.offsets, epochs) if table is not None]
