@@ -175,7 +175,7 @@ def test_max_time_stops_between_attempts(tmp_path: Path) -> None:
     assert [line.replicate for line in measured(tmp_path)] == [0, 1, 2]
 
 
-# --- whole processes ------------------------------------------------------------------------------------------
+# --- whole processes --------------------------------------------------------------------------------
 
 REAL = "name: t\nmodel: simple-cnn\ndevice: ['sim:gpu:step_ms=20:real=1', 'sim:cpu:step_ms=30:real=1']\n"
 REAL += "attempt_time: 0.3\nreplicates: 4\nmax_replicates: 4\n"

@@ -247,7 +247,9 @@ def test_evaluation_doubles_until_the_whole_set_was_scored_warm() -> None:
 def test_evaluation_keeps_to_its_time() -> None:
     device = f"sim:gpu:{QUIET}:step_ms=5:eval_ms=300"
     slow = sample_training(prepared_for(device), Plan(budget_s=10, eval_s=0.5))
-    assert [(block.n_steps, block.warmup) for block in slow.eval_blocks] == [(1, False)]
+    assert [(block.n_steps, block.warmup) for block in slow.eval_blocks] == [(1, True), (1, False)]
+    slower = sample_training(prepared_for(device), Plan(budget_s=10, eval_s=0.05))
+    assert [(block.n_steps, block.warmup) for block in slower.eval_blocks] == [(1, False)]
     longer = sample_training(prepared_for(device), Plan(budget_s=10, eval_s=1))
     assert [(block.n_steps, block.warmup) for block in longer.eval_blocks] == [(1, True), (2, False)]
     none = sample_training(prepared_for(device), Plan(budget_s=10, eval_s=0))

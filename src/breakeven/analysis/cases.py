@@ -45,13 +45,14 @@ class Measured:
 
 
 def measured_cases(results: Results) -> list[Measured]:
-    """Every case that has an attempt, those of the latest study first and in its order."""
+    """Every case that has an attempt: those of the latest study in its order, then those of earlier ones."""
     groups: dict[str, list[Attempt]] = {}
     for attempt in results.attempts:
         groups.setdefault(attempt.case_id, []).append(attempt)
     study = results.studies[-1] if results.studies else None
     wanted = dict.fromkeys(study.case_ids if study else groups)
-    order = [case_id for case_id in (wanted | dict.fromkeys(groups)) if case_id in groups]
+    earlier = dict.fromkeys(case_id for line in results.studies for case_id in line.case_ids)
+    order = [case_id for case_id in (wanted | earlier | dict.fromkeys(groups)) if case_id in groups]
     labels = naming.tuning_labels([groups[case_id] for case_id in order])
     protocol: Mapping[str, Any] = study.study if study else {}
     relative_ci = naming.number(protocol, "relative_ci")

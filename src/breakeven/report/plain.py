@@ -12,7 +12,7 @@ NARROWEST = 14
 
 
 def columns(rows: Sequence[Mapping[str, Any]], *, width: int = 80) -> str:
-    """The rows as a table: a column for each key that has a value, numbers to the right, long texts wrapped."""
+    """The rows as a table: a column a key that has values, numbers to the right, long texts wrapped."""
     if not rows:
         return "(none)"
     keys = [key for key in rows[0] if any(row.get(key) not in (None, "") for row in rows)]

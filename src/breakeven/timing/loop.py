@@ -36,6 +36,8 @@ MOST_OVERLAP = 0.05
 """Share of a block that its edges may have added without a flag."""
 LEAST_BLOCKS = 3
 """Steady blocks measured even beyond the budget, unless a single step exceeds it."""
+COLD_EVALUATIONS = 5
+"""A first evaluation of more than this many times the time for all of them stands for itself."""
 MAX_LOSSES = 5000
 """Losses kept of one sampling, the first ones: later steps of two devices cannot be compared anyway."""
 WARMUP_SHARE, EVAL_SHARE, BOUNDARY_SHARE = 0.4, 0.1, 0.1
@@ -282,7 +284,11 @@ def _boundaries(course: Course, plan: Plan, tell: Tell) -> None:
 def _evaluate(
     prepared: Prepared, plan: Plan, clock: Clock, tell: Tell
 ) -> tuple[tuple[Block, ...], Evaluation | None]:
-    """Evaluations of 1, 2, 4, ... batches until the time is used or the whole test set was scored warm."""
+    """Evaluations of 1, 2, 4, ... batches until the time is used or the whole test set was scored warm.
+
+    The first call pays for kernels and buffers (on CUDA ten times a warm one), so a second one follows even
+    where the time is used, unless a batch takes so long that the first cannot weigh much.
+    """
     blocks: list[Block] = []
     found: Evaluation | None = None
     limit, start, batches = plan.eval_ns, clock(), 1
@@ -292,7 +298,10 @@ def _evaluate(
         spent = clock() - start
         tell(Progress(phase="evaluation", done=min(1.0, spent / limit)))
         whole = found.steps < batches or found.samples == prepared.eval_samples
-        if (whole and len(blocks) > 1) or spent + (1 if whole else 2) * ns > limit or batches >= 2**20:
+        late = spent + (1 if whole else 2) * ns > limit
+        if len(blocks) == 1 and late and ns <= COLD_EVALUATIONS * limit:
+            continue
+        if (whole and len(blocks) > 1) or late or batches >= 2**20:
             break
         batches *= 1 if whole else 2
     if len(blocks) == 1:  # nothing warmer follows: it has to stand for itself
