@@ -25,7 +25,7 @@ INPUT_SHAPE = (3, 32, 32)
 
 # Seconds besides measuring. On 2 cores a fork took 0.02 to 0.07 and a prepared parent 2.5 to 3.1;
 # building the model, warm-up, checks and compilation are guesses.
-ATTEMPT_OVERHEAD = (0.5, 3.0)
+ATTEMPT_OVERHEAD = (0.3, 1.5)
 COMPILE_OVERHEAD = (5.0, 60.0)
 PARENT_OVERHEAD = (2.0, 4.0)
 # FLOP/s of training, as written to best: per core on 16 and on 2 cores, and on an H200 (runs made by hand).
