@@ -190,12 +190,12 @@ def test_quality_lines() -> None:
     study = a_study([CPU, GPU, ONE, a_case("resnet50")])
     found = understand([file_of(study, lines, torn=True)])
     assert [(q.flag, q.cases, q.text) for q in found.quality] == [
-        ("contended", 1, "1 case: something else used the machine meanwhile"),
-        ("planted_flag", 1, "1 case: flagged planted flag"),
-        ("failed", 1, "1 of 3 cases gave no number: 1 oom"),
-        ("failed_attempts", 1, "1 case gave numbers but also failed: 1 timeout"),
-        ("single_process", 1, "1 case measured in one process: no interval, no verdict"),
-        ("not_run", 1, "1 of 4 cases of the study were not measured yet; run it again"),
+        ("contended", 1, "something else used the machine meanwhile"),
+        ("planted_flag", 1, "flagged planted flag"),
+        ("failed", 1, "no number: 1 oom"),
+        ("failed_attempts", 1, "numbers, but attempts failed too: 1 timeout"),
+        ("single_process", 1, "measured in one process: no interval, no verdict"),
+        ("not_run", 1, "1 of 4 cases of the study are not measured yet: run it again"),
         ("torn", 0, "the last line of the file was cut off (a crash while writing) and is left out"),
     ]
     assert found.torn and found.attempts == len(lines)

@@ -141,9 +141,10 @@ def _flags(
 ) -> dict[str, int]:
     """Flag -> processes that carry it."""
     flags = Counter(flag for a in entering for flag in dict.fromkeys(a.flags))
-    # The runner's stopping rule: it looks between processes, which no single attempt can know of.
-    if step and relative_ci and (step.high / step.low) ** 0.5 - 1 > relative_ci:
-        flags["not_converged"] = max(flags["not_converged"], step.n)
+    # The runner's stopping rule looks between processes, and their spread holds what is loose within them.
+    if step and relative_ci:
+        wide = (step.high / step.low) ** 0.5 - 1 > relative_ci
+        flags["not_converged"] = step.n if wide else 0
     if checks and all(c.outcome != "ok" and c.outcome not in REFUTING for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}

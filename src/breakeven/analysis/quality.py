@@ -16,7 +16,7 @@ MEANINGS = {
     "contended": "something else used the machine meanwhile",
     "throttled": "heat or a power limit lowered the clocks meanwhile",
     "not_steady": "warm-up ended at its limit, times may still have been falling",
-    "not_converged": "time ended before the numbers were as tight as asked for",
+    "not_converged": "the interval is wider than the study asks for: more processes would narrow it",
     "short_epoch": "epochs too short to time their change apart: the steps include it",
     "coarse_clock": "blocks too short for the clock",
     "loss_not_finite": "the loss did not stay finite: speed holds, learning does not",
@@ -33,18 +33,18 @@ def quality_of(cases: Sequence[CaseFinding], *, torn: bool, missing: int) -> lis
     found = _flagged(cases)
     failed = [case for case in cases if not case.processes]
     if failed:
-        text = f"{len(failed)} of {len(cases)} cases gave no number: {_endings(failed)}"
+        text = f"no number: {_endings(failed)}"
         found.append(_finding("failed", text, failed))
     recovered = [case for case in cases if case.processes and set(case.outcomes) - {"ok"}]
     if recovered:
-        text = f"{_cases(recovered)} gave numbers but also failed: {_endings(recovered)}"
+        text = f"numbers, but attempts failed too: {_endings(recovered)}"
         found.append(_finding("failed_attempts", text, recovered))
     single = [case for case in cases if case.processes == 1]
     if single:
-        text = f"{_cases(single)} measured in one process: no interval, no verdict"
+        text = "measured in one process: no interval, no verdict"
         found.append(_finding("single_process", text, single))
     if missing:
-        text = f"{missing} of {missing + len(cases)} cases of the study were not measured yet; run it again"
+        text = f"{missing} of {missing + len(cases)} cases of the study are not measured yet: run it again"
         found.append(QualityFinding(flag="not_run", text=text, cases=missing))
     if torn:
         text = "the last line of the file was cut off (a crash while writing) and is left out"
@@ -64,17 +64,13 @@ def _flagged(cases: Sequence[CaseFinding]) -> list[QualityFinding]:
         touched = [case for case in cases if flag in case.flags]
         if touched:
             meaning = MEANINGS.get(flag, f"flagged {flag.replace('_', ' ')}")
-            found.append(_finding(flag, f"{_cases(touched)}: {meaning}", touched))
+            found.append(_finding(flag, meaning, touched))
     return found
 
 
 def _finding(flag: str, text: str, cases: Sequence[CaseFinding]) -> QualityFinding:
     evidence = tuple(line for case in cases for line in case.evidence)
     return QualityFinding(flag=flag, text=text, cases=len(cases), evidence=evidence)
-
-
-def _cases(cases: Sequence[CaseFinding]) -> str:
-    return f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
 
 
 def _endings(cases: Sequence[CaseFinding]) -> str:

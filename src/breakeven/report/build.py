@@ -51,6 +51,17 @@ def build(understanding: Understanding) -> Report:
         ),
         sections=tuple(_labelled(section, badge) for section in sections if section is not None),
         footnotes=names.footnotes(),
+        warnings=_warnings(understanding),
+    )
+
+
+def _warnings(understanding: Understanding) -> tuple[str, ...]:
+    """What limits the trust in the verdict, one line a kind; the banner speaks for what was simulated."""
+    total = len(understanding.cases)
+    return tuple(
+        clean(f"{q.text} ({q.cases} of {total} cases)" if q.flag not in ("not_run", "torn") else q.text)
+        for q in understanding.quality
+        if q.flag != "simulated"
     )
 
 

@@ -28,6 +28,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield from (f"> **{escape(report.banner)}**", "")
     for sentence in report.sentences:
         yield f"- {escape(sentence)}"
+    for warning in report.warnings:
+        yield f"- Beware: {escape(warning)}"
     yield from ("", escape("; ".join(report.facts)), "")
     for section in report.sections:
         yield from _section(section, report.badge)

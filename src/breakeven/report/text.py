@@ -22,7 +22,7 @@ PARTS = re.compile(r"[^-\s_/:.,]*[-_/:.,]+\s*|[^-\s_/:.,]+\s*")
 
 
 def text(report: Report, width: int = 80, colour: bool = False, *, brief: bool = False) -> str:
-    """The report as text. `brief` is the screen after a run: the speed-ups and the verdict."""
+    """The report as text. `brief` is the screen after a run: speed-ups (else times), verdict, warnings."""
     from io import StringIO
 
     from rich.console import Console
@@ -54,7 +54,12 @@ def _pieces(report: Report, width: int, *, brief: bool) -> Iterator[Piece]:
     if first and not brief:
         yield BLANK
     yield from ((sentence, PLAIN) for sentence in report.sentences)
-    if not brief:
+    if brief:
+        if not first:
+            for section in (s for s in rest if s.key == "times"):
+                yield from _section(section, width, badge=report.badge, titled=False)
+        yield from ((f"Beware: {warning}.", WARNING) for warning in report.warnings)
+    else:
         for section in rest:
             yield BLANK
             yield from _section(section, width, badge=report.badge, titled=True)

@@ -83,7 +83,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything a reader gets. `banner` is None unless something in it was simulated."""
+    """Everything a reader gets. `banner`: None unless something was simulated; `warnings`: beside the verdict."""
 
     title: str
     banner: str | None
@@ -92,6 +92,7 @@ class Report:
     sentences: tuple[str, ...]
     sections: tuple[Section, ...]
     footnotes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def charts(self) -> tuple[Chart, ...]:
