@@ -83,7 +83,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything a reader gets. `banner`: None unless something was simulated; `warnings`: beside the verdict."""
+    """Everything a reader gets. `banner`: None unless something was simulated."""
 
     title: str
     banner: str | None
