@@ -187,7 +187,7 @@ def sample_training(
         evaluation=evaluation,
         losses=finite[:MAX_LOSSES],
         flags=tuple(flag for flag, holds in flags.items() if holds),
-        counters_moved=_moved(before, after),
+        counters_moved=moved(before, after),
         memory_cold=memory_cold,
         memory_warm=memory_warm,
         probes=seen,
@@ -220,13 +220,13 @@ def _warm_up(course: Course, plan: Plan, tell: Tell) -> bool:
         window = max(1, min(WINDOW, int(limit / (3 * max(1, spent - before)))))
         if course.resize(block, limit - spent + plan.steady_ns):
             level.clear()
-        elif _is_steady(level, window):
+        elif at_one_level(level, window):
             return True
         if spent + _expected_ns(course, block) > limit or course.slots < course.max_blocks // 2:
             return False
 
 
-def _is_steady(level: list[float], window: int) -> bool:
+def at_one_level(level: list[float], window: int) -> bool:
     """`stats.steady` of the last two windows, at a tolerance no finer than the noise of the steps."""
     if len(level) < 2 * window:
         return False
@@ -315,9 +315,10 @@ def _evaluation(prepared: Prepared, batches: int, clock: Clock) -> tuple[int, Ev
     return ns, found[0]
 
 
-def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    moved = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
-    return {name: change for name, change in moved.items() if change}
+def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """By how much each counter changed, those that stood still left out."""
+    changes = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
+    return {name: change for name, change in changes.items() if change}
 
 
 def _steady_ns(course: Course) -> list[int]:
