@@ -91,9 +91,23 @@ def _file(results: Results, show_all: bool) -> _File:
         ratios=tuple(ratios),
         parity=tuple(parity),
         scale=tuple(scale),
-        quality=tuple(quality_of(cases, torn=results.torn, missing=_missing(study, everything))),
+        quality=tuple(
+            quality_of(
+                cases, torn=results.torn, missing=_missing(study, everything), hosts=_hostless(results, shown)
+            )
+        ),
         sentences=tuple(sentences_of(cases, ratios, parity, scale, cores)),
         hidden=len(everything) - len(shown),
+    )
+
+
+def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:
+    """Cases with a number from a GPU whose fingerprint names no CPU (contract R20)."""
+    named = {line.fingerprint_id for line in results.fingerprints if "cpu" in machine(line)}
+    return frozenset(
+        m.finding.case_id
+        for m in shown
+        if m.case.device.kind == "cuda" and {unit for unit, _ in (*m.steps, *m.totals)} - named
     )
 
 
