@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from analysis.conftest import a_case, an_attempt
 from breakeven import api
 from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.runner.child import classify
+from breakeven.runner.run import _settled_elsewhere
 from breakeven.runner.seat import close_seat, open_seat
 from breakeven.runner.study import read_study
 from breakeven.runtimes import load
@@ -108,6 +111,24 @@ def test_r31_endings_are_told_apart() -> None:
     }
     assert {text: classify(RuntimeError(text))["outcome"] for text in told} == told
     assert classify(MemoryError())["outcome"] == "oom"
+
+
+def test_r31_larger_batches_are_skipped_for_the_same_device_and_tuning_only() -> None:
+    """A published tool skips by batch alone: what does not fit on the GPU is then not tried on the CPU."""
+    failed = an_attempt(a_case(device="cuda:0", batch=64), outcome="oom")
+    session: Any = SimpleNamespace(attempts=lambda: [failed])
+    half = dataclasses.replace(failed.tuning, precision="bf16")
+    told = {
+        "same": a_case(device="cuda:0", batch=128),
+        "smaller": a_case(device="cuda:0", batch=32),
+        "cpu": a_case(batch=128),
+        "other GPU": a_case(device="cuda:1", batch=128),
+        "other precision": a_case(device="cuda:0", batch=128, tuning=half),
+        "other model": a_case("resnet50", "cuda:0", batch=128),
+    }
+    found = {name: _settled_elsewhere(session, case) for name, case in told.items()}
+    assert found.pop("same") == ("oom", "not tried: batch 64 already ran out of memory")
+    assert set(found.values()) == {None}
 
 
 @pytest.mark.slow
