@@ -52,6 +52,7 @@ def test_r41_accumulation_is_refused_until_its_equivalence_is_checked() -> None:
 
 
 @pytest.mark.framework
+@pytest.mark.slow
 def test_r41_accumulated_gradients_equal_the_whole_batchs_only_without_batch_norm() -> None:
     """Why it is refused: on a net with batch norm four quarters are another training than one whole."""
     import numpy as np
