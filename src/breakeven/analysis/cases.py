@@ -13,7 +13,8 @@ from breakeven import stats
 from breakeven.analysis import naming
 from breakeven.analysis.estimates import with_costs, with_resources, with_runs, with_steps
 from breakeven.analysis.findings import CaseFinding
-from breakeven.analysis.processes import Key, Process, main_unit, processes_of, region_of
+from breakeven.analysis.limits import faster_than_hardware
+from breakeven.analysis.processes import Key, Process, has_outlier, main_unit, processes_of, region_of
 from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
@@ -71,6 +72,8 @@ def _measured(
     refuted = next((f"{c.outcome}: {c.reason}" for c in checks if c.outcome in REFUTING), None)
     everything, why = processes_of(attempts)
     runs = tuple(runs_of(attempts))
+    if refuted is None and (impossible := faster_than_hardware(everything)):
+        refuted = f"invalid: {impossible}"
     if refuted:
         everything, why, runs = [], refuted, ()
     used, totals = main_unit(everything), totals_of(runs)
@@ -141,6 +144,7 @@ def _flags(
 ) -> dict[str, int]:
     """Flag -> processes that carry it."""
     flags = Counter(flag for a in entering for flag in dict.fromkeys(a.flags))
+    flags["outliers"] = sum(map(has_outlier, entering))
     # The runner's stopping rule looks between processes, and their spread holds what is loose within them.
     if step and relative_ci:
         wide = (step.high / step.low) ** 0.5 - 1 > relative_ci

@@ -3,12 +3,15 @@
 Knows nothing about frameworks, studies or files.
 """
 
+from breakeven.timing.calls import MOST_CALLS, Calls, sample_calls, sample_stream
 from breakeven.timing.clocks import Clock, elapsed, resolution_ns
 from breakeven.timing.epochs import Run, train_epochs
 from breakeven.timing.loop import Plan, Progress, Samples, sample_training
 from breakeven.timing.watching import Probe
 
 __all__ = [
+    "MOST_CALLS",
+    "Calls",
     "Clock",
     "Plan",
     "Probe",
@@ -17,6 +20,8 @@ __all__ = [
     "Samples",
     "elapsed",
     "resolution_ns",
+    "sample_calls",
+    "sample_stream",
     "sample_training",
     "train_epochs",
 ]
