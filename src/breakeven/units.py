@@ -67,7 +67,7 @@ def format_duration(seconds: Seconds) -> str:
 def format_ratio_interval(interval: Interval) -> str:
     """A ratio with its interval, "3.4x [3.2, 3.6]": it ends at the first digit of the interval's half-width.
 
-    The narrower half counts. One or two digits more where rounding would hide that the interval excludes 1 or
+    The narrower half counts. More digits where rounding would hide that the interval excludes 1 or
     would print a bound as 0.
     """
     low, high, estimate = interval.low, interval.high, interval.estimate
@@ -77,7 +77,7 @@ def format_ratio_interval(interval: Interval) -> str:
         decimals = -math.floor(math.log10(width / 0.95))
     else:
         decimals = 2 - math.floor(math.log10(abs(estimate))) if estimate else 0
-    for _ in range(2):
+    for _ in range(6):
         if not _misleads(low, high, decimals):
             break
         decimals += 1

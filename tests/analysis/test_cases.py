@@ -23,11 +23,11 @@ def test_step_and_rate_leave_out_warmup_and_boundary() -> None:
 
 
 def test_the_rate_is_total_over_total_and_the_step_a_median() -> None:
-    blocks = (Block(n_steps=1, samples=10, ns=10), Block(n_steps=1, samples=10, ns=20),
-              Block(n_steps=8, samples=80, ns=800))  # fmt: skip
+    blocks = (Block(n_steps=1, samples=128, ns=10), Block(n_steps=1, samples=128, ns=20),
+              Block(n_steps=8, samples=1024, ns=800))  # fmt: skip
     (case,) = understood(an_attempt(CASE, blocks=blocks)).cases
     assert case.step_point_s == pytest.approx(20e-9)
-    assert case.samples_per_s_point == pytest.approx(100 / 830e-9)
+    assert case.samples_per_s_point == pytest.approx(1280 / 830e-9)
 
 
 def test_one_process_has_a_point_and_no_interval() -> None:
@@ -61,7 +61,7 @@ def test_a_boundary_faster_than_its_steps_stays_negative() -> None:
         ({"cold_ns": None, "nulls": {"cold_ns": "planted"}}, "planted"),
         ({"steps_per_epoch": None}, "the number of steps an epoch is not recorded"),
         ({"eval_blocks": ()}, "evaluation was not timed"),
-        ({"blocks": (Block(n_steps=1, samples=1, ns=9),)}, "no change of epoch was timed"),
+        ({"blocks": (Block(n_steps=1, samples=128, ns=9),)}, "no change of epoch was timed"),
     ],
 )
 def test_what_is_missing_is_never_taken_for_zero(changes: dict[str, object], reason: str) -> None:
@@ -128,7 +128,7 @@ def test_a_refuted_case_has_no_numbers() -> None:
 
 
 def test_no_steady_block_is_a_reason() -> None:
-    (case,) = understood(an_attempt(CASE, blocks=(Block(n_steps=1, samples=1, ns=5, warmup=True),))).cases
+    (case,) = understood(an_attempt(CASE, blocks=(Block(n_steps=1, samples=128, ns=5, warmup=True),))).cases
     assert case.reasons["step_s"] == "no block after warm-up"
 
 
@@ -248,6 +248,6 @@ def test_cases_of_an_older_study_are_hidden() -> None:
 
 
 def test_no_number_is_infinite() -> None:
-    (case,) = understood(sampled(CASE, 0, 20.0, blocks=(Block(n_steps=1, samples=1, ns=0),))).cases
+    (case,) = understood(sampled(CASE, 0, 20.0, blocks=(Block(n_steps=1, samples=128, ns=0),))).cases
     assert case.step_point_s is None and "clock" in case.reasons["step_s"]
     assert all(math.isfinite(x) for x in (case.flops_per_step or 0, case.tflop_per_s or 0))

@@ -77,7 +77,7 @@ def test_a_sensor_that_is_not_supported_is_null_with_its_reason(plant: Any, nvml
 
 def test_everything_missing_is_nulls_and_reasons(tmp_path: Any) -> None:
     gone = Null(reason="no NVIDIA driver")
-    line = fingerprint({}, root=tmp_path, nvml=gone, affinity=[0])
+    line = fingerprint({}, root=tmp_path, nvml=gone, affinity=[0], environ={})
     platform = dict(line.platform)
     for key in ("python", "machine"):
         assert platform.pop(key)
@@ -86,6 +86,7 @@ def test_everything_missing_is_nulls_and_reasons(tmp_path: Any) -> None:
             "model": None, "logical": 1, "physical": None, "quota": None, "threads": 1, "numa_nodes": None,
             "kinds": None, "isa": None,
         },
+        "environ": {},
         "memory_gib": None,
         "system": {
             "os": None, "kernel": None, "hypervisor": None,
@@ -174,3 +175,12 @@ def test_places_are_noted(plant: Any, nvml: Any) -> None:
 def test_no_gpu_is_a_note_and_an_empty_tree_no_crash(tmp_path: Any) -> None:
     found = findings_for_doctor(root=tmp_path, nvml=Null(reason="no driver"), affinity=[0], environ={})
     assert {concern.severity for concern in found} == {"note"}
+
+
+def test_a_variable_that_steers_the_libraries_makes_another_platform() -> None:
+    gone = Null(reason="no NVIDIA driver")
+    plain = fingerprint({}, nvml=gone, environ={"HOME": "/home/me", "TORCH_HOME": "/home/me/t"})
+    capped = fingerprint({}, nvml=gone, environ={"DNNL_MAX_CPU_ISA": "AVX2"})
+    assert plain.platform["environ"] == {}  # folders steer nothing and name their owner
+    assert capped.platform["environ"] == {"DNNL_MAX_CPU_ISA": "AVX2"}
+    assert capped.platform_id != plain.platform_id

@@ -14,7 +14,15 @@ from breakeven.analysis import naming
 from breakeven.analysis.estimates import with_costs, with_resources, with_runs, with_steps
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.limits import faster_than_hardware
-from breakeven.analysis.processes import Key, Process, has_outlier, main_unit, processes_of, region_of
+from breakeven.analysis.processes import (
+    Key,
+    Process,
+    has_outlier,
+    is_uneven,
+    main_unit,
+    processes_of,
+    region_of,
+)
 from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
@@ -36,6 +44,7 @@ class Measured:
     tuning_id: str
     preset: str
     steps: Mapping[Key, float]
+    parents: Mapping[Key, str | None]
     totals: Mapping[Key, float]
     hashes: Mapping[str, frozenset[str | None]]
     runs: tuple[Run, ...]
@@ -98,6 +107,7 @@ def _measured(
         tuning_id=attempts[-1].tuning_id,
         preset=naming.preset_of(attempts),
         steps={p.key: p.step_s for p in everything},
+        parents={p.key: p.attempt.parent_id for p in everything},
         totals=totals,
         hashes=_hashes(entering),
         runs=runs,
@@ -149,6 +159,7 @@ def _flags(
     if step and relative_ci:
         wide = (step.high / step.low) ** 0.5 - 1 > relative_ci
         flags["not_converged"] = step.n if wide else 0
+    flags["uneven"] = sum(is_uneven(a) for a in entering)
     if checks and all(c.outcome != "ok" and c.outcome not in REFUTING for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}

@@ -93,6 +93,9 @@ class RatioFinding:
     processes_needed: int | None = None
     mixed: bool = False
     disturbed: bool = False
+    apart: bool = False
+    data: str = ""
+    seed: int = 0
     flags: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)

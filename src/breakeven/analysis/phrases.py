@@ -14,6 +14,7 @@ from breakeven.stats import Interval, Verdict
 from breakeven.units import format_ratio_interval
 
 DISTURBED = "no verdict, something else used the machine"
+APART = "no verdict, the two sides were not measured in turn (--fresh does)"
 
 LONGEST = 157
 """Two lines of 80 columns, less what a break between words may lose."""
@@ -49,8 +50,8 @@ def one_ratio(ratio: RatioFinding, who: Sides) -> str:
     if ratio.verdict is Verdict.UNCERTAIN:
         return f"{who.candidate} against {who.base} on {ratio.model}, {at(ratio)}: {cannot_tell(ratio)}."
     shown = format_ratio_interval(ratio.ratio)
-    if ratio.disturbed:
-        return f"{does} {shown} as fast as {who.base}, {at(ratio)}: {DISTURBED}."
+    if (doubt := _doubt([ratio])) is not None:
+        return f"{does} {shown} as fast as {who.base}, {at(ratio)}: {doubt}."
     if ratio.verdict is Verdict.SLOWER:
         longer = format_ratio_interval(inverse(ratio.ratio))
         takes = "take" if who.verb == who.verb.rstrip("s") else "takes"
@@ -77,16 +78,18 @@ def many_ratios(ratios: Sequence[RatioFinding], who: Sides) -> str:
     low, high = ordered[0], ordered[-1]
     assert low.ratio is not None and high.ratio is not None
     models, batches = len({r.model for r in ratios}), len({r.batch for r in ratios})
-    if models == len(ratios) == 2:
+    if len({r.data for r in ratios}) > 1:
+        models = max(models, 2)  # the same model on other data is another row: each gets its name
+    if models == len(ratios) == 2 and len({r.data for r in ratios}) == 1:
         each = [f"{r.model} {format_ratio_interval(r.ratio)}" for r in ratios if r.ratio is not None]
         whole = f"{who.candidate} {who.verb} {each[0]} and {each[1]} as fast as {who.base}, {at(low)}"
-        return f"{whole}: {DISTURBED}" if any(r.disturbed for r in ratios) else whole
+        return f"{whole}: {doubt}" if (doubt := _doubt(ratios)) else whole
     what = f"{models} models" if models > 1 else low.model
     ends = f"{format_ratio_interval(low.ratio)}{_which(low, models, batches)}"
     if high is not low:
         ends += f" to {format_ratio_interval(high.ratio)}{_which(high, models, batches)}"
     whole = f"{who.candidate} {who.verb} {what} {ends} as fast as {who.base}, {at(low)}"
-    return f"{whole}: {DISTURBED}" if any(r.disturbed for r in ratios) else whole
+    return f"{whole}: {doubt}" if (doubt := _doubt(ratios)) else whole
 
 
 def single(ratios: Sequence[RatioFinding], who: Sides) -> str:
@@ -205,6 +208,16 @@ def cut(text: str) -> str:
     """A sentence of foreign words (a reason, a name) on two lines: no control characters, a full stop."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split()).rstrip(".")
     return textwrap.shorten(plain, LONGEST, placeholder=" ...") + ("" if len(plain) > LONGEST else ".")
+
+
+def _doubt(ratios: Sequence[RatioFinding]) -> str | None:
+    """Why ratios with an interval have no verdict all the same; None if they have."""
+    if any(r.disturbed for r in ratios):
+        return DISTURBED
+    if any(r.apart for r in ratios):
+        return APART
+    why = next((r.reasons["verdict"] for r in ratios if "verdict" in r.reasons), None)
+    return f"no verdict, {why}" if why else None
 
 
 def _which(ratio: RatioFinding, models: int, batches: int) -> str:

@@ -15,6 +15,8 @@ Key = tuple[str | None, int]
 NS = 1e-9
 OUTLIER = 5.0
 """Times the median step beyond which a block is pointed out (contract R5). It is kept all the same."""
+UNEVEN = 0.1
+"""Share by which mean and median step of a process may differ: beyond it they tell two different stories."""
 STEP_REGIONS = ("train_step", "infer_call", "infer_stream")
 
 
@@ -45,6 +47,16 @@ def has_outlier(attempt: Attempt) -> bool:
     """Whether a steady block took over OUTLIER times the usual step: a retrace, a fallback, a neighbour."""
     steps = [b.ns / b.n_steps for b in steady_blocks(attempt)]
     return bool(steps) and max(steps) > OUTLIER * statistics.median(steps)
+
+
+def is_uneven(attempt: Attempt) -> bool:
+    """Whether mean and median step differ by over UNEVEN: the level shifted, or many blocks were slow."""
+    blocks = steady_blocks(attempt)
+    if not blocks:
+        return False
+    mean = sum(b.ns for b in blocks) / sum(b.n_steps for b in blocks)
+    median = statistics.median(b.ns / b.n_steps for b in blocks)
+    return median > 0 and abs(mean / median - 1) > UNEVEN
 
 
 def process(attempt: Attempt) -> Process | str:

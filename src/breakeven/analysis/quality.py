@@ -17,6 +17,8 @@ MEANINGS = {
     "throttled": "heat or a power limit lowered the clocks meanwhile",
     "outliers": "a block took over five times the usual step: kept, and its cause is unknown",
     "not_steady": "warm-up ended at its limit, times may still have been falling",
+    "uneven": "the mean step of a process is far from its median: its speed changed while it was timed",
+    "not_interleaved": "the two sides of a ratio were not measured in turn: no verdict (--fresh does)",
     "not_converged": "the interval is wider than the study asks for: more processes would narrow it",
     "short_epoch": "epochs too short to time their change apart: the steps include it",
     "coarse_clock": "blocks too short for the clock",

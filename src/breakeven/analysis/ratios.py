@@ -4,6 +4,7 @@ Knows nothing about which cases make a pair. Holm's correction runs over all rat
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,9 +14,14 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.findings import CaseFinding, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key
+from breakeven.records.case import Case
 
 MARGIN = 0.03
 """Ratios this close to 1 are SAME: two runs of one unchanged case may differ by that on a shared machine."""
+
+
+FEWEST = 3
+"""Processes a side that a verdict takes (contract R12)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +44,40 @@ def ratios_of(pairs: Sequence[Pair]) -> list[RatioFinding]:
         else _judged(draft.finding, draft.ratio, next(adjusted), len(known))
         for draft in drafts
     ]
+
+
+def _one_unit(
+    a: Mapping[Key, float], b: Mapping[Key, float]
+) -> tuple[Mapping[Key, float], Mapping[Key, float]]:
+    """Both sides on the unit where they share most replicates: a ratio across units is of neither.
+
+    A process whose machine is unknown is on no unit: unknown never equals.
+    """
+    a, b = ({k: v for k, v in side.items() if k[0] is not None} for side in (a, b))
+    shared = Counter(unit for unit, replicate in a if (unit, replicate) in b)
+    if not shared:
+        return a, b
+    unit = max(shared, key=lambda u: shared[u])
+    return tuple({k: v for k, v in side.items() if k[0] == unit} for side in (a, b))  # type: ignore[return-value]
+
+
+def _apart(pair: Pair, shared: Sequence[Key]) -> bool:
+    """Whether most paired processes came from different parents, so not in turn (R13)."""
+    base, candidate = pair.base, pair.candidate
+    one = {(m.case.tuning.runtime, m.case.tuning.env) for m in (base, candidate)}
+    if len(one) > 1 or not shared:
+        return False  # other runtimes have parents of their own within one round
+    strange = [key for key in shared if base.parents.get(key) != candidate.parents.get(key)]
+    return 2 * len(strange) > len(shared)
+
+
+def _differ(base: Case, candidate: Case) -> bool:
+    """Whether the tunings differ in a setting that applies on both devices."""
+    for field in dataclasses.fields(base.tuning):
+        one, other = getattr(base.tuning, field.name), getattr(candidate.tuning, field.name)
+        if field.name not in ("runtime", "threads") and None not in (one, other) and one != other:
+            return True
+    return False
 
 
 def _disturbed(case: CaseFinding) -> bool:
@@ -68,17 +108,23 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         tuning_name=candidate.tuning_name,
         tuning_base=base.tuning_name,
         of=of,
-        mixed=pair.base.preset != pair.candidate.preset or precisions[0] != precisions[1],
+        mixed=pair.base.preset != pair.candidate.preset or _differ(base.case, candidate.case),
         flags=tuple(sorted({*base.flags, *candidate.flags})),
         evidence=base.evidence + candidate.evidence,
         precision_base=precisions[0],
         precision_candidate=precisions[1],
         source=candidate.source,
+        data=candidate.case.work.data,
+        seed=candidate.case.work.seed,
         disturbed=_disturbed(base) or _disturbed(candidate),
     )
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
-    a, b = _values(pair.base, of), _values(pair.candidate, of)
+    a, b = _one_unit(_values(pair.base, of), _values(pair.candidate, of))
+    if of == "step" and _apart(pair, [key for key in a if key in b]):
+        finding = dataclasses.replace(
+            finding, apart=True, flags=tuple(sorted({*finding.flags, "not_interleaved"}))
+        )
     if not a or not b:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
     return _compared(finding, a, b)
@@ -108,6 +154,15 @@ def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests:
             "verdict": "something else used the machine in most processes of a side",
         }
         return dataclasses.replace(finding, p_adjusted=p_adjusted, reasons=reasons)
+    why = None
+    if finding.apart:
+        why = "the two sides were not measured in turn"
+    elif ratio.interval.n < FEWEST:
+        why = f"{ratio.interval.n} processes a side: {FEWEST} are the fewest for a verdict"
+    if why is not None:
+        return dataclasses.replace(
+            finding, p_adjusted=p_adjusted, reasons={**finding.reasons, "verdict": why}
+        )
     verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
     needed = None
     if verdict is stats.Verdict.UNCERTAIN:

@@ -16,6 +16,7 @@ from breakeven.analysis.findings import (
     ScaleFinding,
     Understanding,
 )
+from breakeven.analysis.integrity import believed
 from breakeven.analysis.machines import cores_of, machine
 from breakeven.analysis.pairs import baseline, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
@@ -74,6 +75,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
 
 
 def _file(results: Results, show_all: bool) -> _File:
+    results, left_out = believed(results)
     study = results.studies[-1] if results.studies else None
     everything = measured_cases(results)
     shown = [m for m in everything if show_all or m.finding.in_study]
@@ -94,7 +96,10 @@ def _file(results: Results, show_all: bool) -> _File:
         ratios=tuple(ratios),
         parity=tuple(parity),
         scale=tuple(scale),
-        quality=tuple(quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown))),
+        quality=(
+            *left_out,
+            *quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown)),
+        ),
         sentences=tuple(
             sentences_of(
                 cases,

@@ -23,14 +23,20 @@ from breakeven.report.view import (
 )
 
 MIXED = "*"
-PAIR_COLUMNS = (label("model"), label("base"), label("candidate"), label("batch"), label("time of"))
+PAIR = ("model", "base", "candidate", "batch", "data", "seed", "time of")
+
+
+def pair_columns(ratios: Sequence[RatioFinding]) -> tuple[str, ...]:
+    """What names a ratio: data set and seed only where they tell two rows apart."""
+    told = {"data": len({r.data for r in ratios}) > 1, "seed": len({r.seed for r in ratios}) > 1}
+    return tuple(name for name in PAIR if told.get(name, True))
 
 
 def summary(understanding: Understanding, names: Names) -> Section | None:
     """One row a model, one column a tuning: the screen after a run."""
     ratios = [r for r in understanding.ratios if r.ratio is not None or r.point is not None]
     tunings = tunings_of(ratios)
-    columns = [*PAIR_COLUMNS, *(number(clean(t)) for t in tunings)]
+    columns = [*map(label, pair_columns(ratios)), *(number(clean(t)) for t in tunings)]
     table = build_table(columns, _by_tuning(ratios, tunings, names))
     if table is None:
         return None
@@ -42,8 +48,9 @@ def summary(understanding: Understanding, names: Names) -> Section | None:
 
 def ratios(understanding: Understanding, names: Names) -> Section | None:
     """Every ratio that was formed or refused, with its verdict."""
+    told = pair_columns(understanding.ratios)
     columns = [
-        *PAIR_COLUMNS,
+        *map(label, told),
         label("tuning"),
         label("base tuning"),
         label("precision"),
@@ -52,7 +59,7 @@ def ratios(understanding: Understanding, names: Names) -> Section | None:
         number("n"),
         Column(name="flags"),
     ]
-    rows = [(*_pair_cells(r, names), *_ratio_cells(r)) for r in understanding.ratios]
+    rows = [(*_pair_cells(r, names, told), *_ratio_cells(r)) for r in understanding.ratios]
     table = build_table(columns, rows)
     if table is None:
         return None
@@ -122,8 +129,9 @@ def parity(understanding: Understanding, names: Names) -> Section | None:
 def _by_tuning(ratios: Sequence[RatioFinding], tunings: Sequence[str], names: Names) -> list[Row]:
     """One row a pair of devices and model; a second one where a tuning would stand in the first twice."""
     rows: list[tuple[Row, dict[str, Cell]]] = []
+    told = pair_columns(ratios)
     for r in ratios:
-        key = _pair_cells(r, names)
+        key = _pair_cells(r, names, told)
         cells = next((c for k, c in rows if k == key and r.tuning_name not in c), None)
         if cells is None:
             cells = {}
@@ -132,14 +140,17 @@ def _by_tuning(ratios: Sequence[RatioFinding], tunings: Sequence[str], names: Na
     return [(*key, *(cells.get(t, absent()) for t in tunings)) for key, cells in rows]
 
 
-def _pair_cells(r: RatioFinding, names: Names) -> tuple[Cell, ...]:
-    return (
-        said(r.model),
-        names.device(r.base_label),
-        names.device(r.candidate_label),
-        said(r.batch, r.batch),
-        said({"step": "a step", "full": "a full run"}[r.of]),
-    )
+def _pair_cells(r: RatioFinding, names: Names, told: Sequence[str]) -> tuple[Cell, ...]:
+    cells = {
+        "model": said(r.model),
+        "base": names.device(r.base_label),
+        "candidate": names.device(r.candidate_label),
+        "batch": said(r.batch, r.batch),
+        "data": said(r.data),
+        "seed": said(r.seed, r.seed),
+        "time of": said({"step": "a step", "full": "a full run"}[r.of]),
+    }
+    return tuple(cells[name] for name in told)
 
 
 def _ratio_cells(r: RatioFinding) -> tuple[Cell, ...]:

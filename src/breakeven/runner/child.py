@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from breakeven.records.case import Case
 from breakeven.records.lines import Epoch
 from breakeven.runner.wire import case_from_json
 from breakeven.timing import Plan, Probe, Progress, Samples, elapsed, sample_training, train_epochs
-from breakeven.timing.cpu import core_ids_for
+from breakeven.timing.cpu import core_ids_for, offered_cores
 from breakeven.timing.probes import probes_for
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
@@ -66,10 +66,10 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
     try:
         os.environ.update(request.get("environ", {}))
         case = case_from_json(request["case"])
-        if case.device.threads is not None and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, core_ids_for(case.device.threads))
+        _offer_cores(case, request.get("cores"))
         if request["what"] == "check":
             with _prepared(case) as (prepared, _):
+                _require_threads(case, prepared.observed())
                 return _check(prepared)
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
         probes = {probe.name: probe for probe in probes_for(case.device)}
@@ -78,6 +78,7 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             result = run(case, prepared, request, event_fd, probes)
             facts = _facts(prepared, startup_ns, request)
             facts["observed"] |= result.pop("observed", {})
+            _require_threads(case, facts["observed"])
             return facts | result
     except Unsupported as error:
         return {"outcome": "unsupported", "reason": _line(error)}
@@ -103,6 +104,29 @@ def classify(error: BaseException) -> Result:
 
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _offer_cores(case: Case, cores: Sequence[int] | None) -> None:
+    """Binds this process to the cores of its case, and no fewer: a library may have bound the parent."""
+    if cores is None or not hasattr(os, "sched_setaffinity"):
+        return
+    os.sched_setaffinity(0, cores)
+    if case.device.threads is not None:
+        os.sched_setaffinity(0, core_ids_for(case.device.threads))
+
+
+def _require_threads(case: Case, observed: Mapping[str, Any]) -> None:
+    """Raises Mismatch if a CPU case computed with fewer threads than its label says (contract R36)."""
+    used, asked = observed.get("threads"), case.tuning.threads
+    if case.device.kind != "cpu" or not isinstance(used, int):
+        return
+    wanted = offered_cores().threads if asked == "auto" else int(asked)
+    if used < wanted:
+        raise Mismatch(
+            "device_mismatch",
+            f"{used} of {wanted} threads were used: unset OMP_NUM_THREADS and the like, or ask for "
+            f"cpu:threads={used}",
+        )
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 Knows nothing about which attempt comes next: `run` and `full` decide that.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -111,6 +112,7 @@ def send(
     whole = {
         "case": case_to_json(case),
         "environ": {"BREAKEVEN_SIM_SEED": seed},
+        "cores": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "attempt": number,
         **request,
     }

@@ -5,6 +5,7 @@ machine have one fingerprint, and a results file can be given away.
 """
 
 import hashlib
+import os
 import platform as python_platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,6 +22,13 @@ from breakeven.timing.readings import SYSTEM, Null, told
 
 __all__ = ["Concern", "Cores", "core_ids_for", "findings_for_doctor", "fingerprint", "offered_cores"]
 
+STEERING = (
+    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "ATEN_", "TORCH_", "PYTORCH_",
+    "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_", "XLA_", "TF_", "JAX_", "ORT_", "OV_", "MALLOC_",
+)  # fmt: skip
+FOLDERS = ("_HOME", "_PATH", "_DIR", "_CACHE", "_ROOT")
+LONGEST_VALUE = 80
+
 UUID_HEX = 16
 """Hex digits kept of a UUID's sha256: tells boards apart, gives nobody the UUID."""
 
@@ -31,6 +39,7 @@ def fingerprint(
     root: Path = SYSTEM,
     nvml: Any = None,
     affinity: Iterable[int] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Fingerprint:
     """This machine, with the given library versions. Take it before pinning: the offered cores belong to it.
 
@@ -46,6 +55,7 @@ def fingerprint(
         "python": f"{python_platform.python_implementation()} {python_platform.python_version()}",
         "machine": python_platform.machine(),
         "libraries": dict(sorted(versions.items())),
+        "environ": steering(os.environ if environ is None else environ),
     }
     unit = {"gpus": uuids}
     named = {("unit.gpus" if key == "unit.gpus" else f"platform.{key}"): why for key, why in nulls.items()}
@@ -56,6 +66,19 @@ def fingerprint(
         unit=unit,
         nulls=named,
     )
+
+
+def steering(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that steer what libraries compute with: threads, instruction sets, precision, allocators.
+
+    A forgotten DNNL_MAX_CPU_ISA makes another machine of this one. Folders are left out: they steer nothing
+    and name their owner.
+    """
+    return {
+        name: value[:LONGEST_VALUE]
+        for name, value in sorted(environ.items())
+        if name.startswith(STEERING) and not name.endswith(FOLDERS) and "/" not in value
+    }
 
 
 def _gpu_facts(

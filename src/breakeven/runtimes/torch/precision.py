@@ -4,6 +4,7 @@ Knows nothing about data, optimizers or the training loop.
 Only the `fp32_precision` settings are used: once one of them is set, reading `allow_tf32` raises (torch 2.9).
 """
 
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -88,6 +89,10 @@ def agrees(asked: str, found: Mapping[str, str | None]) -> bool:
     return asked == "default" or all(name == asked for name in found.values())
 
 
+ISA_CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+"""Environment variables by which oneDNN is kept from instructions that the processor has."""
+
+
 def hardware(precision: str, device: torch.device) -> tuple[bool, str]:
     """(whether the hardware computes in this precision itself, what says so)."""
     if device.type == "cuda":
@@ -96,6 +101,10 @@ def hardware(precision: str, device: torch.device) -> tuple[bool, str]:
         return precision not in ("tf32", "bf16") or major >= 8, f"compute capability {major}.{minor}"
     if precision != "bf16":
         return precision != "tf32", torch.backends.cpu.get_cpu_capability()
+    capped = next((name for name in ISA_CAPS if os.environ.get(name)), None)
+    if capped is not None:
+        # torch asks the processor; oneDNN, which computes, was told not to use all of it.
+        return False, f"capped by {capped}={os.environ[capped]}: perhaps emulated"
     flags = {"avx512_bf16": "_is_avx512_bf16_supported", "amx_tile": "_is_amx_tile_supported"}
     # Private names of torch.cpu: one that a release lacks counts as no support.
     here = [name for name, attribute in flags.items() if getattr(torch.cpu, attribute, lambda: False)()]

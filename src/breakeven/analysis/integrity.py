@@ -1,0 +1,67 @@
+"""Which attempts may be believed: those whose ids, parents and blocks fit together.
+
+Knows nothing about estimates. A file may have been merged by hand, edited, or written by another tool: what
+does not fit is left out and pointed out, never averaged in.
+"""
+
+import dataclasses
+
+from breakeven.analysis.findings import QualityFinding
+from breakeven.records.file import Results
+from breakeven.records.lines import Attempt
+
+
+def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
+    """The results without the attempts that contradict themselves or each other, and what was left out."""
+    left_out: dict[str, list[Attempt]] = {}
+    kept: list[Attempt] = []
+    seen: dict[str, Attempt] = {}
+    parents: dict[tuple[str, str, str], Attempt] = {}
+    for attempt in results.attempts:
+        fault = _fault(attempt) or _clash(attempt, seen, parents)
+        if fault is None:
+            kept.append(attempt)
+        elif fault:
+            left_out.setdefault(fault, []).append(attempt)
+    others = tuple(line for line in results.lines if not isinstance(line, Attempt))
+    findings = [
+        QualityFinding(
+            flag="left_out",
+            text=f"attempts left out: {fault}",
+            cases=len({a.case_id for a in attempts}),
+            evidence=tuple(a.attempt_id for a in attempts),
+        )
+        for fault, attempts in left_out.items()
+    ]
+    return dataclasses.replace(results, lines=(*others, *kept)), findings
+
+
+def _fault(attempt: Attempt) -> str | None:
+    """Why an attempt contradicts itself; None if it does not."""
+    case = attempt.case
+    if (case.case_id, case.work_id, case.tuning_id) != (attempt.case_id, attempt.work_id, attempt.tuning_id):
+        return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
+    device = attempt.observed.get("device")
+    kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
+    if case.device.kind in ("cpu", "cuda") and kind != case.device.kind:
+        return f"they ran on {kind} and not on the device of their case"
+    if any(b.samples != b.n_steps * case.work.batch for b in attempt.blocks):
+        return "their blocks count other samples than steps times batch"
+    return None
+
+
+def _clash(
+    attempt: Attempt, seen: dict[str, Attempt], parents: dict[tuple[str, str, str], Attempt]
+) -> str | None:
+    """Why an attempt clashes with an earlier one: None if it does not, empty for an exact copy."""
+    key = f"{attempt.fingerprint_id}/{attempt.attempt_id}"
+    earlier = seen.setdefault(key, attempt)
+    if earlier is not attempt:
+        return "" if earlier == attempt else "another attempt has the same id (two files merged?)"
+    if attempt.parent_id is None or attempt.outcome != "ok" or attempt.purpose == "select":
+        return None
+    parent = (attempt.case_id, attempt.region, attempt.parent_id)
+    sibling = parents.setdefault(parent, attempt)
+    if sibling is not attempt and sibling.replicate != attempt.replicate:
+        return "they share a parent process with another replicate of their case"
+    return None

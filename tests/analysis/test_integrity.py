@@ -1,0 +1,119 @@
+"""Lines that do not fit together are left out and pointed out, never averaged in."""
+
+import dataclasses
+
+from breakeven.analysis import understand
+from breakeven.records.lines import Block
+
+from .conftest import a_case, a_study, file_of, sampled, understood
+
+CPU, GPU = a_case(device="cpu"), a_case(device="cuda:0")
+
+
+def both(n: int = 3) -> list:
+    lines = []
+    for replicate in range(n):
+        wobble = 1 + 0.001 * replicate
+        lines.append(sampled(CPU, replicate, 20.0 * wobble, parent_id=f"p{replicate}"))
+        lines.append(sampled(GPU, replicate, 10.0 / wobble, parent_id=f"p{replicate}"))
+    return lines
+
+
+def left_out(found) -> list[str]:
+    return [q.text for q in found.quality if q.flag == "left_out"]
+
+
+def test_honest_lines_are_all_believed() -> None:
+    found = understood(a_study([CPU, GPU]), *both())
+    assert left_out(found) == []
+    assert found.ratios[0].verdict == "faster"
+
+
+def test_a_line_whose_ids_are_not_its_own_is_left_out() -> None:
+    lines = both()
+    lines[1] = dataclasses.replace(lines[1], work=dataclasses.replace(lines[1].work, model="resnet152"))
+    found = understood(a_study([CPU, GPU]), *lines)
+    assert "ids do not belong" in left_out(found)[0]
+    assert all(case.case.work.model == "resnet18" for case in found.cases)
+
+
+def test_replicates_of_one_parent_count_once() -> None:
+    lines = [dataclasses.replace(line, parent_id="p") for line in both()]
+    found = understood(a_study([CPU, GPU]), *lines)
+    assert "share a parent" in left_out(found)[0]
+    assert found.ratios[0].ratio is None
+
+
+def test_a_second_line_of_one_attempt_does_not_replace_the_first() -> None:
+    forged = sampled(GPU, 0, 0.1, parent_id="p0")
+    found = understood(a_study([CPU, GPU]), *both(), forged)
+    assert "same id" in left_out(found)[0]
+    assert found.ratios[0].point is not None and 1.9 < found.ratios[0].point < 2.1
+    copied = understood(a_study([CPU, GPU]), *both(), *both())
+    assert left_out(copied) == []  # an exact copy says nothing new and nothing wrong
+
+
+def test_what_ran_elsewhere_is_left_out() -> None:
+    lines = [dataclasses.replace(line, observed={"device": "cpu"}) for line in both()]
+    found = understood(a_study([CPU, GPU]), *lines)
+    assert "ran on cpu" in left_out(found)[0]
+    assert found.ratios == ()
+
+
+def test_blocks_of_other_samples_are_left_out() -> None:
+    lines = both()
+    odd = Block(n_steps=5, samples=5, ns=50_000_000)
+    lines[1] = dataclasses.replace(lines[1], blocks=(*lines[1].blocks, odd))
+    assert "other samples" in left_out(understood(a_study([CPU, GPU]), *lines))[0]
+
+
+def test_an_unknown_machine_pairs_with_nothing() -> None:
+    lines = [dataclasses.replace(line, fingerprint_id=None) for line in both()]
+    assert understood(a_study([CPU, GPU]), *lines).ratios[0].ratio is None
+
+
+def test_a_ratio_is_of_one_unit() -> None:
+    other = [dataclasses.replace(line, fingerprint_id="f1") for line in both(2)]
+    other = [
+        dataclasses.replace(line, blocks=tuple(dataclasses.replace(b, ns=b.ns // 8) for b in line.blocks))
+        if line.device.kind == "cuda"
+        else line
+        for line in other
+    ]
+    other = [dataclasses.replace(line, parent_id=f"{line.parent_id}x") for line in other]
+    ratio = understood(a_study([CPU, GPU]), *both(), *other).ratios[0]
+    assert ratio.point is not None and 1.9 < ratio.point < 2.1
+    assert ratio.ratio is not None and ratio.ratio.n == 3
+
+
+def test_sides_measured_one_after_the_other_give_no_verdict() -> None:
+    lines = [dataclasses.replace(line, parent_id=f"{line.parent_id}{line.device.kind}") for line in both()]
+    found = understand([file_of(a_study([CPU, GPU]), lines)])
+    assert found.ratios[0].verdict is None
+    assert "not_interleaved" in found.ratios[0].flags
+    assert "not measured in turn" in found.sentences[0]
+
+
+def test_two_processes_a_side_give_no_verdict() -> None:
+    ratio = understood(a_study([CPU, GPU]), *both(2)).ratios[0]
+    assert ratio.ratio is not None and ratio.verdict is None
+    assert "fewest" in ratio.reasons["verdict"]
+
+
+def test_a_level_shift_inside_a_process_is_pointed_out() -> None:
+    def shifted(line):
+        steady = [Block(n_steps=5, samples=640, ns=ns) for ns in (50_000_000,) * 6 + (500_000_000,) * 5]
+        return dataclasses.replace(line, blocks=tuple(steady))
+
+    found = understood(a_study([CPU, GPU]), *(shifted(line) for line in both()))
+    assert all("uneven" in case.flags for case in found.cases)
+    assert any(q.flag == "uneven" for q in found.quality)
+
+
+def test_settings_that_differ_under_one_name_are_marked() -> None:
+    tuned = dataclasses.replace(GPU.tuning, layout="channels-last", workers=8, prefetch=2)
+    other = dataclasses.replace(GPU, tuning=tuned)
+    lines = [line for line in both() if line.device.kind == "cpu"]
+    lines += [sampled(other, r, 10.0, parent_id=f"p{r}") for r in range(3)]
+    found = understood(a_study([CPU, other]), *lines)
+    assert found.ratios[0].mixed
