@@ -317,20 +317,33 @@ def list_(
 
 
 @app.command()
-def doctor(as_json: Json = False, quiet: Quiet = False) -> int:
+def doctor(
+    ceilings: Annotated[
+        bool, typer.Option("--ceilings", help="Also measure what every device does at best; half a minute.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
     """Show what is here, what is missing, and what would spoil a measurement."""
     from breakeven.runner import inventory
 
-    found = inventory.doctor()
+    def say(text: str) -> None:
+        if not quiet:
+            print(text, file=sys.stderr)
+
+    found = inventory.doctor(ceilings=ceilings, say=say)
     print(json.dumps(found, allow_nan=False) if as_json else _doctor_text(found))
     return OK
 
 
 def _doctor_text(found: dict[str, Any]) -> str:
     from breakeven.report.plain import columns
+    from breakeven.runner.inventory import ceiling_rows
 
     parts = [f"breakeven {found['breakeven']}, {found['cores_offered']} cores offered, {found['gpus']} GPUs"]
     parts += [columns(found[what]) for what in ("runtimes", "devices", "data")]
+    if "ceilings" in found:
+        parts.append(columns(ceiling_rows(found["ceilings"])))
     concerns = [
         {"": concern["severity"], "concern": concern["text"], "what to do": concern["fix"]}
         for concern in found["concerns"]

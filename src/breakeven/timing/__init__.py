@@ -6,6 +6,7 @@ Knows nothing about frameworks, studies or files.
 from breakeven.timing.clocks import Clock, elapsed, resolution_ns
 from breakeven.timing.epochs import Run, train_epochs
 from breakeven.timing.loop import Plan, Progress, Samples, sample_training
+from breakeven.timing.peaks import Reached, sample_peak
 from breakeven.timing.watching import Probe
 
 __all__ = [
@@ -13,10 +14,12 @@ __all__ = [
     "Plan",
     "Probe",
     "Progress",
+    "Reached",
     "Run",
     "Samples",
     "elapsed",
     "resolution_ns",
+    "sample_peak",
     "sample_training",
     "train_epochs",
 ]
