@@ -15,6 +15,8 @@ from breakeven import __version__
 from breakeven.errors import UsageError, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from breakeven.analysis.findings import Understanding
     from breakeven.runner.study import Study
 
@@ -171,7 +173,13 @@ def run(
         _after(folder, page, study)
     if wish.asked():
         return INTERRUPTED
-    return SOME_FAILED if FAILURES & set(summary.outcomes) else OK
+    return SOME_FAILED if failed(summary.outcomes, understanding) else OK
+
+
+def failed(outcomes: "Mapping[str, int]", found: "Understanding") -> bool:
+    """Whether something of this run failed, or the findings refuse what all its processes call a number."""
+    invalid = any(case.outcomes.get("invalid") for case in found.cases)
+    return bool(FAILURES & set(outcomes)) or invalid
 
 
 class _Interrupts:

@@ -69,6 +69,7 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         precision_base=precisions[0],
         precision_candidate=precisions[1],
         source=candidate.source,
+        ceiling=_ceiling(base.ceiling_tflop_per_s, candidate.ceiling_tflop_per_s),
     )
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
@@ -76,6 +77,10 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
     if not a or not b:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
     return _compared(finding, a, b)
+
+
+def _ceiling(base: float | None, candidate: float | None) -> float | None:
+    return candidate / base if base and candidate else None
 
 
 def _compared(finding: RatioFinding, a: Mapping[Key, float], b: Mapping[Key, float]) -> _Draft:

@@ -81,9 +81,7 @@ def measure(
     hurry: Callable[[], str | None] = lambda: None,
 ) -> list[Ceiling]:
     """The named ceilings of a device, each the best of some processes' medians; none if the user stops it."""
-    offered = runtimes.measurable(runtime)
-    units = dict(offered.peaks(device)) if offered else {}
-    started, found = now(), _Found()
+    units, started, found = _offered(runtime, device), now(), _Found()
     request = {
         "what": "ceilings",
         "runtime": runtime,
@@ -122,15 +120,14 @@ def measure(
 def measure_machine(say: Callable[[str], None] = lambda text: None) -> list[Ceiling]:
     """All ceilings of every device here, measured anew and kept for later runs."""
     lines: list[Ceiling] = []
-    for runtime in runtimes.names():
-        offered = runtimes.measurable(runtime)
-        found = survey((runtime,)) if offered else None
-        if offered is None or found is None or found.runtimes[runtime].reason is not None:
+    for runtime in filter(runtimes.measurable, runtimes.names()):
+        found = survey((runtime,))
+        if found.runtimes[runtime].reason is not None:
             continue
         fingerprint_id = fingerprint_of(found).fingerprint_id
         for place in found.runtimes[runtime].places:
             device = parse_device(place.label)
-            if names := list(offered.peaks(device)):
+            if names := list(_offered(runtime, device)):
                 say(f"measuring what {device.label} does at best")
                 lines += measure(runtime, device, names, fingerprint_id)
     remember(lines)
@@ -167,20 +164,26 @@ def _best_of(found: _Found, name: str, unit: str) -> tuple[float | None, dict[st
 
 def _wanted(cases: Iterable[Case]) -> list[tuple[str, Device, list[str]]]:
     """(runtime, device, names) of what a study's findings need: products at its precisions, and memory."""
-    runs: dict[str, tuple[str, Device, dict[str, None]]] = {}
+    runs: dict[str, tuple[str, Device, set[str]]] = {}
     for case in cases:
         runtime, device = case.tuning.runtime, case.device
-        offered = runtimes.measurable(runtime)
-        names = list(offered.peaks(device)) if offered else []
-        if not names:
+        offered = _offered(runtime, device)
+        if not offered:
             continue
         precisions = RAN.get(case.tuning.precision, ("fp32", case.tuning.precision))
-        memory = next((name for name in ("triad", "copy") if name in names), None)
-        mine = runs.setdefault(device.label, (runtime, device, {}))[2]
-        for name in names:
-            if name.removeprefix("matmul_") in precisions or name == memory:
-                mine[name] = None
-    return [(runtime, device, list(names)) for runtime, device, names in runs.values()]
+        memory = [name for name in ("triad", "copy") if name in offered][:1]
+        mine = runs.setdefault(device.label, (runtime, device, set()))[2]
+        mine |= {*(f"matmul_{name}" for name in precisions), *memory}
+    return [
+        (runtime, device, [name for name in _offered(runtime, device) if name in mine])
+        for runtime, device, mine in runs.values()
+    ]
+
+
+def _offered(runtime: str, device: Device) -> Mapping[str, str]:
+    """Name -> unit of what the runtime can show of such a device."""
+    shows = runtimes.measurable(runtime)
+    return shows.peaks(device) if shows else {}
 
 
 def _is_of(line: object, fingerprint_id: str, device: Device) -> bool:

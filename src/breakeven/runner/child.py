@@ -64,7 +64,7 @@ def emit(event_fd: int, event: Mapping[str, Any]) -> None:
 
 
 def main(request: Mapping[str, Any], event_fd: int) -> None:
-    """Runs the request (`what`: attempt, full, check, ceilings); emits {"event": "result", "result": {...}}."""
+    """Runs a request (`what`: attempt, full, check, ceilings), emits {"event": "result", "result": {...}}."""
     signal.signal(signal.SIGTERM, _on_stop)
     emit(event_fd, {"event": "result", "result": _outcome(request, event_fd)})
 

@@ -133,7 +133,8 @@ def ceiling_rows(found: Sequence[Mapping[str, Any]]) -> list[Row]:
             "device": line["conditions"]["device"],
             "ceiling": line["name"],
             "value": line["value"],
-            "unit": CEILING_UNITS[line["unit"]] + _each_element(line["conditions"]),
+            "unit": CEILING_UNITS[line["unit"]],
+            "bytes_each": line["conditions"].get("bytes_per_element"),
             "shape": "x".join(map(str, line["conditions"].get("shape", ()))),
             "threads": line["conditions"].get("threads"),
             "n": line["conditions"].get("n"),
@@ -144,12 +145,6 @@ def ceiling_rows(found: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 CEILING_UNITS = {"tflop_per_s": "TFLOP/s", "top_per_s": "TOP/s", "gb_per_s": "GB/s"}
-
-
-def _each_element(conditions: Mapping[str, Any]) -> str:
-    """What a bandwidth counts: 12 bytes of an FP32 triad are two reads and a write."""
-    size = conditions.get("bytes_per_element")
-    return f" ({size} bytes an element)" if size else ""
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from breakeven.errors import UserError
 
 WINOGRAD_TILE = 4
-"""Outputs along a side of the tile of the thriftiest convolution in use, F(4x4, k x k): Lavin and Gray 2016."""
+"""Outputs along a side of a tile of the thriftiest convolution in use, F(4x4, 3x3): Lavin and Gray 2016."""
 
 Shape: TypeAlias = tuple[int, ...]  # (channels, height, width) or (features,): one sample, no batch
 

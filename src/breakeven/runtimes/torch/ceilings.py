@@ -92,7 +92,7 @@ def _factor(n: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
 
 
 def _probed(name: str, out: torch.Tensor, dtype: torch.dtype) -> str:
-    """The mantissa bits that a product of this shape keeps. Raises Mismatch if they are not those of `name`"""
+    """The mantissa bits that a product of this shape keeps. Raises Mismatch if they are not `name`'s."""
     n = out.shape[0]
     b = torch.zeros(n, n, dtype=dtype, device=out.device)
     b[0, 0] = 1.0
@@ -169,8 +169,10 @@ def _array(elements: int, device: torch.device) -> torch.Tensor:
 
 
 def _told(device: torch.device, dtype: torch.dtype, shape: list[int]) -> dict[str, object]:
-    told = {"dtype": str(dtype).removeprefix("torch."), "shape": shape}
-    return told | ({"threads": torch.get_num_threads()} if device.type == "cpu" else {})
+    told: dict[str, object] = {"dtype": str(dtype).removeprefix("torch."), "shape": shape}
+    if device.type == "cuda":
+        return told | {"device_name": torch.cuda.get_device_name(device)}
+    return told | {"device_name": place.cpu_name(), "threads": torch.get_num_threads()}
 
 
 def _side(device: torch.device) -> int:
