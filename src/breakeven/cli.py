@@ -4,8 +4,12 @@ Knows nothing about how anything is measured or worked out. Nothing heavy is imp
 """
 
 import json
+import os
+import shlex
+import shutil
 import signal
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -32,7 +36,8 @@ app = typer.Typer(
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="How much faster is one device than another for your model, why, and is it worth it?",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="How much faster does a model train on one device than on another, and how sure is that?",
     epilog="Start with: breakeven run",
 )
 
@@ -66,7 +71,10 @@ Out = Annotated[Path | None, typer.Option("-o", metavar="DIR", help="Default: br
 def main() -> NoReturn:
     """The console script: runs a verb; every user error is one line on stderr."""
     try:
+        if len(sys.argv) == 1:
+            sys.argv.append("--help")
         status = app(standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
         _fail(str(error), USAGE)
     except UserError as error:
@@ -76,8 +84,12 @@ def main() -> NoReturn:
     except typer.Abort:
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away; nothing is left to say to it
+        # The reader of our output went away (`| head`): nothing is left to say to it, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OK)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail(f"cannot write the output: {error.strerror or error}", USER_ERROR)
     except Exception as error:
         shown = _usage_text(error)
         if shown is None:
@@ -91,6 +103,12 @@ def _usage_text(error: Exception) -> str | None:
     text = getattr(error, "format_message", None)
     if text is None or not hasattr(error, "exit_code"):
         return None
+    option = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
+    if option:
+        from breakeven.runner.flags import key_named
+
+        if (key := key_named(option)) is not None:
+            return f"no option --{option}: it is a key of a study, so write --set {key}=VALUE"
     return " ".join(str(text()).split())
 
 
@@ -111,7 +129,7 @@ def _top(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """How much faster is one device than another for your model, why, and is it worth it?"""
+    """How much faster does a model train on one device than on another, and how sure is that?"""
 
 
 def _study(what: list[str] | None, sets: list[str] | None, **flags: Any) -> "Study":
@@ -155,13 +173,15 @@ def run(
             for name in api.fetch_data(study):
                 progress.note(f"fetched {name}")
         planned = api.plan(study, api.look(study))
-        progress.note(plan_heading(planned))
+        progress.note(textwrap.fill(plan_heading(planned), 80))
         for skip in planned.skips:
             progress.note(f"skip {skip.what}: {skip.reason}")
         for note in planned.notes:
             progress.note(note)
         with wish:
             summary = api.measure(study, folder, fresh=fresh, on_event=progress.show, hurry=wish.asked)
+        if not summary.attempts and not summary.stopped:
+            progress.note(f"nothing left to measure: {summary.path} has it all (--fresh measures again)")
         if wish.asked():
             progress.note("stopped; the same command goes on from here")
         elif summary.stopped:
@@ -224,12 +244,15 @@ def _print_report(understanding: "Understanding", *, as_json: bool, brief: bool 
     if as_json:
         print(json.dumps(report.document(understanding), allow_nan=False))
     else:
-        print(report.text(report.build(understanding), width=80, colour=_colour(), brief=brief))
+        print(report.text(report.build(understanding), width=_width(), colour=_colour(), brief=brief), end="")
+
+
+def _width() -> int:
+    """Columns of the terminal, 80 where there is none; wider than 120 is hard to read."""
+    return min(max(shutil.get_terminal_size((80, 24)).columns, 60), 120)
 
 
 def _colour() -> bool:
-    import os
-
     if os.environ.get("FORCE_COLOR"):
         return True
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -237,7 +260,7 @@ def _colour() -> bool:
 
 def _after(folder: Path, page: Path | None, study: "Study") -> None:
     print(f"Saved {folder}/" + (f" ({page.name})" if page else ""))
-    print(f"Next: breakeven report {folder} -o report.md")
+    print(f"Next: breakeven report {shlex.quote(str(folder))} -o report.md")
 
 
 @app.command()
@@ -269,11 +292,12 @@ def plan(
     if as_json:
         print(json.dumps(inventory.plan_document(planned), allow_nan=False))
         return OK
-    print(inventory.plan_heading(planned))
-    print(columns(inventory.plan_rows(planned)))
+    print(textwrap.fill(inventory.plan_heading(planned), _width()))
+    rows = [{k: v for k, v in row.items() if k != "case_id"} for row in inventory.plan_rows(planned)]
+    print(columns(rows, width=_width()))
     if planned.skips and not quiet:
         print("\nSkipped:")
-        print(columns([{"what": skip.what, "reason": skip.reason} for skip in planned.skips]))
+        print(columns([{"what": s.what, "reason": s.reason} for s in planned.skips], width=_width()))
     for note in planned.notes:
         print(f"note: {note}")
     return OK
@@ -311,7 +335,7 @@ def _read(name: str) -> Any:
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="studies|models|devices|runtimes|data")],
+    what: Annotated[str, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -320,7 +344,7 @@ def list_(
     from breakeven.runner import inventory
 
     rows = inventory.rows(what)
-    print(json.dumps(rows, allow_nan=False) if as_json else columns(rows))
+    print(json.dumps(rows, allow_nan=False) if as_json else columns(rows, width=_width()))
     return OK
 
 

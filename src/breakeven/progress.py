@@ -4,6 +4,7 @@ Knows nothing about how attempts are made; it is told events and draws them. Whe
 prints one plain line for each finished attempt, so that a log stays readable.
 """
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -50,7 +51,7 @@ class Progress:
         if self._live is not None:
             self._live.console.print(text, highlight=False, markup=False)
         else:
-            print(text, file=sys.stderr)
+            self._print(text)
 
     def show(self, event: "Event") -> None:
         """Draws one event of the runner."""
@@ -61,11 +62,19 @@ class Progress:
         elif event.kind == "line" and event.line is not None:
             line: Any = event.line
             if self._live is None:
-                print(_finished(event, line), file=sys.stderr)
+                self._print(_finished(event, line))
             elif line.outcome != "ok":
                 self.note(f"{event.label}: {line.outcome}: {line.reason}")
         if self._live is not None and (event.kind != "progress" or self._due()):
             self._live.update(_bar(event), refresh=True)
+
+    def _print(self, text: str) -> None:
+        """A reader of stderr that went away must not end the measurement."""
+        try:
+            print(text, file=sys.stderr)
+        except BrokenPipeError:
+            self._quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -83,8 +92,9 @@ def _finished(event: "Event", line: "Attempt") -> str:
     if line.outcome != "ok":
         result = f"{line.outcome}: {line.reason}"
     elif line.epochs:
-        result = f"{len(line.epochs)} epochs, accuracy {line.accuracy if line.accuracy is not None else '-'}"
-    return f"[{event.done}/{event.total}] {event.label}: {result}"
+        right = "-" if line.accuracy is None else f"{line.accuracy:.1%}"
+        result = f"{len(line.epochs)} epochs, accuracy {right}"
+    return f"[{event.done}/{event.total}] {event.label}, process {line.replicate + 1}: {result}"
 
 
 def _bar(event: "Event") -> Any:

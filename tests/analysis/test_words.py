@@ -85,7 +85,7 @@ def golden() -> dict[str, tuple[Understanding, list[str]]]:
             understood(wide),
             [
                 "cuda:0 against cpu on resnet18, as written: cannot tell yet: 0.83x to 1.39x; "
-                "about 21 processes would decide.",
+                "about 21 processes would decide (--set max_replicates=21).",
                 SAMPLED,
             ],
         ),
@@ -109,7 +109,8 @@ def golden() -> dict[str, tuple[Understanding, list[str]]]:
                 spread(a_case(tuning="no-sync"), 50.0, name="no-sync"), spread(graph, 1.0, name="cuda-graph")
             ),
             [
-                "cuda:0 trains resnet18 50.0x [50.0, 50.0] as fast as cpu, at cuda-graph against no-sync.",
+                "cuda:0 trains resnet18 50.0x [50.0, 50.0] as fast as cpu, "
+                "tuned (cuda-graph against no-sync).",
                 SAMPLED,
             ],
         ),

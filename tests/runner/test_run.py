@@ -294,11 +294,12 @@ def test_a_killed_full_run_goes_on_at_its_last_epoch(tmp_path: Path) -> None:
 
 
 def test_a_full_run_stopped_by_max_time_goes_on(tmp_path: Path) -> None:
-    keys: dict[str, Any] = {"full": True, "replicates": 1, "max_replicates": 1, "attempt_time": 0.1}
-    device = "sim:gpu:step_ms=20:real=1:train_samples=1280"
-    first = api.measure(study(device, max_time=1.5, **keys), tmp_path)
+    keys: dict[str, Any] = {"replicates": 1, "max_replicates": 1, "attempt_time": 0.1}
+    device = "sim:gpu:step_ms=50:real=1:train_samples=1280"
+    api.measure(study(device, **keys), tmp_path)  # so that the limit below is the full run's alone
+    first = api.measure(study(device, full=True, max_time=3.0, **keys), tmp_path)
     assert first.stopped == "max-time"
-    second = api.measure(study(device, **keys), tmp_path)
+    second = api.measure(study(device, full=True, **keys), tmp_path)
     assert second.stopped is None
     runs = [line for line in measured(tmp_path) if line.region == "train_run"]
     assert [line.outcome for line in runs] == ["interrupted", "ok"]

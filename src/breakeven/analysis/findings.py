@@ -99,6 +99,7 @@ class RatioFinding:
     p_adjusted: float | None = None
     processes_needed: int | None = None
     mixed: bool = False
+    disturbed: bool = False
     flags: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -17,8 +17,11 @@ MARGIN = 0.01
 """Share of right answers; `accuracy_margin` of the study stands in its place."""
 
 
-def parity_of(pairs: Sequence[Pair], margin: float) -> list[ParityFinding]:
-    """One verdict for each model, data, tuning and two devices; its cases differ in the seed only."""
+def parity_of(pairs: Sequence[Pair], margin: float, *, full: bool = False) -> list[ParityFinding]:
+    """One verdict for each model, data, tuning and two devices; its cases differ in the seed only.
+
+    `full`: the study asks for full runs, so a missing one is unfinished, not unasked.
+    """
     pools: dict[tuple[object, ...], list[Pair]] = {}
     for pair in pairs:
         base, candidate = pair.base, pair.candidate
@@ -31,10 +34,10 @@ def parity_of(pairs: Sequence[Pair], margin: float) -> list[ParityFinding]:
                 candidate.case.device.label,
             )
             pools.setdefault(key, []).append(pair)
-    return [_parity(pool, margin) for pool in pools.values()]
+    return [_parity(pool, margin, full) for pool in pools.values()]
 
 
-def _parity(pool: Sequence[Pair], margin: float) -> ParityFinding:
+def _parity(pool: Sequence[Pair], margin: float, full: bool) -> ParityFinding:
     base = _by_seed([pair.base for pair in pool])
     candidate = _by_seed([pair.candidate for pair in pool])
     tested = stats.accuracy_equivalence(base, candidate, margin=margin)
@@ -52,7 +55,7 @@ def _parity(pool: Sequence[Pair], margin: float) -> ParityFinding:
         evidence=tuple(
             line for pair in pool for m in (pair.base, pair.candidate) for r in m.runs for line in r.evidence
         ),
-        reason=_why(first, base, candidate, tested),
+        reason=_why(first, base, candidate, tested, full),
     )
 
 
@@ -75,12 +78,12 @@ def _word(outcome: stats.EquivalenceOutcome) -> Literal["equivalent", "different
 
 
 def _why(
-    pair: Pair, base: Sequence[float], candidate: Sequence[float], tested: stats.Equivalence
+    pair: Pair, base: Sequence[float], candidate: Sequence[float], tested: stats.Equivalence, full: bool
 ) -> str | None:
     if pair.candidate.case.work.data == SYNTHETIC:
         return "synthetic data: there is nothing to learn"
     if not base or not candidate:
-        return "sampled; add --full"
+        return "its full runs are not finished" if full else "sampled; add --full"
     if min(len(base), len(candidate)) < 2:
         return "one seed a side; add --full with more seeds"
     if tested.outcome is stats.EquivalenceOutcome.CANNOT_TELL:

@@ -13,6 +13,8 @@ from breakeven.records.case import Device
 from breakeven.stats import Interval, Verdict
 from breakeven.units import format_ratio_interval
 
+DISTURBED = "no verdict, something else used the machine"
+
 LONGEST = 157
 """Two lines of 80 columns, less what a break between words may lose."""
 
@@ -47,9 +49,26 @@ def one_ratio(ratio: RatioFinding, who: Sides) -> str:
     if ratio.verdict is Verdict.UNCERTAIN:
         return f"{who.candidate} against {who.base} on {ratio.model}, {at(ratio)}: {cannot_tell(ratio)}."
     shown = format_ratio_interval(ratio.ratio)
+    if ratio.disturbed:
+        return f"{does} {shown} as fast as {who.base}, {at(ratio)}: {DISTURBED}."
+    if ratio.verdict is Verdict.SLOWER:
+        longer = format_ratio_interval(inverse(ratio.ratio))
+        takes = "take" if who.verb == who.verb.rstrip("s") else "takes"
+        return f"{who.candidate} {takes} {longer} as long as {who.base} to train {ratio.model}, {at(ratio)}."
     if ratio.verdict is Verdict.SAME:
         return f"{does} as fast as {who.base}, {at(ratio)}: {shown}, the same within 3 %."
     return f"{does} {shown} as fast as {who.base}, {at(ratio)}."
+
+
+def inverse(ratio: Interval) -> Interval:
+    """How many times as long instead of how many times as fast."""
+    return Interval(
+        low=1 / ratio.high,
+        high=1 / ratio.low,
+        estimate=1 / ratio.estimate,
+        confidence=ratio.confidence,
+        n=ratio.n,
+    )
 
 
 def many_ratios(ratios: Sequence[RatioFinding], who: Sides) -> str:
@@ -60,12 +79,14 @@ def many_ratios(ratios: Sequence[RatioFinding], who: Sides) -> str:
     models, batches = len({r.model for r in ratios}), len({r.batch for r in ratios})
     if models == len(ratios) == 2:
         each = [f"{r.model} {format_ratio_interval(r.ratio)}" for r in ratios if r.ratio is not None]
-        return f"{who.candidate} {who.verb} {each[0]} and {each[1]} as fast as {who.base}, {at(low)}"
+        whole = f"{who.candidate} {who.verb} {each[0]} and {each[1]} as fast as {who.base}, {at(low)}"
+        return f"{whole}: {DISTURBED}" if any(r.disturbed for r in ratios) else whole
     what = f"{models} models" if models > 1 else low.model
     ends = f"{format_ratio_interval(low.ratio)}{_which(low, models, batches)}"
     if high is not low:
         ends += f" to {format_ratio_interval(high.ratio)}{_which(high, models, batches)}"
-    return f"{who.candidate} {who.verb} {what} {ends} as fast as {who.base}, {at(low)}"
+    whole = f"{who.candidate} {who.verb} {what} {ends} as fast as {who.base}, {at(low)}"
+    return f"{whole}: {DISTURBED}" if any(r.disturbed for r in ratios) else whole
 
 
 def single(ratios: Sequence[RatioFinding], who: Sides) -> str:
@@ -93,7 +114,7 @@ def trends(ratios: Sequence[RatioFinding], laws: Sequence[ScaleFinding]) -> list
             return [f"a trend with model size cannot be told{power}", "no trend with model size can be told"]
         return [f"the ratio {law.verdict} with model size{power}", f"the ratio {law.verdict} with model size"]
     models = {r.model: r for r in ratios}
-    if len(models) != 2 or len(ratios) != 2:
+    if len(models) != 2 or len(ratios) != 2 or any(r.verdict in (None, Verdict.UNCERTAIN) for r in ratios):
         return []
     small, large = sorted(models.values(), key=lambda r: r.parameters or 0)
     if small.ratio is None or large.ratio is None or not (small.parameters or 0) < (large.parameters or 0):
@@ -112,14 +133,15 @@ def cannot_tell(ratio: RatioFinding) -> str:
     span = f"{three_digits(ratio.ratio.low)}x to {three_digits(ratio.ratio.high)}x"
     if ratio.processes_needed is None:
         return f"cannot tell yet: {span}; not even 1000 processes would decide"
-    return f"cannot tell yet: {span}; about {ratio.processes_needed} processes would decide"
+    many = ratio.processes_needed
+    return f"cannot tell yet: {span}; about {many} processes would decide (--set max_replicates={many})"
 
 
 def at(ratio: RatioFinding) -> str:
     """The tuning; both where they differ, and both precisions where the numerics differ."""
     text = tuning(ratio.tuning_name)
     if ratio.tuning_name != ratio.tuning_base:
-        text += f" against {tuning(ratio.tuning_base).removeprefix('at ')}"
+        text = f"tuned ({ratio.tuning_name} against {ratio.tuning_base})"
     if ratio.precision_base != ratio.precision_candidate:
         text += f" ({ratio.precision_candidate} against {ratio.precision_base})"
     return text if ratio.of == "step" else f"{text}, whole runs"
@@ -127,7 +149,7 @@ def at(ratio: RatioFinding) -> str:
 
 def tuning(name: str) -> str:
     """A preset as words: `as-written` is said, the others are named."""
-    return "as written" if name == "as-written" else f"at {name}"
+    return "as written" if name == "as-written" else f"tuned ({name})"
 
 
 def accuracy(finding: ParityFinding, count: int, of: int) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from breakeven import stats
 from breakeven.analysis.cases import Measured
-from breakeven.analysis.findings import RatioFinding
+from breakeven.analysis.findings import CaseFinding, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key
 
@@ -38,6 +38,11 @@ def ratios_of(pairs: Sequence[Pair]) -> list[RatioFinding]:
         else _judged(draft.finding, draft.ratio, next(adjusted), len(known))
         for draft in drafts
     ]
+
+
+def _disturbed(case: CaseFinding) -> bool:
+    """Whether something else used the machine in more than half of the processes of a case."""
+    return 2 * case.flag_counts.get("contended", 0) > max(1, case.processes)
 
 
 def _has(pair: Pair, of: Literal["step", "full"]) -> bool:
@@ -70,6 +75,7 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         precision_candidate=precisions[1],
         source=candidate.source,
         ceiling=_ceiling(base.ceiling_tflop_per_s, candidate.ceiling_tflop_per_s),
+        disturbed=_disturbed(base) or _disturbed(candidate),
     )
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
@@ -100,6 +106,13 @@ def _compared(finding: RatioFinding, a: Mapping[Key, float], b: Mapping[Key, flo
 
 
 def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests: int) -> RatioFinding:
+    if finding.disturbed:
+        # Others may have slowed one side alone; the interval knows nothing of that.
+        reasons = {
+            **finding.reasons,
+            "verdict": "something else used the machine in most processes of a side",
+        }
+        return dataclasses.replace(finding, p_adjusted=p_adjusted, reasons=reasons)
     verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
     needed = None
     if verdict is stats.Verdict.UNCERTAIN:

@@ -4,7 +4,7 @@ Knows nothing about lines or statistics. It talks in ratios: a time on a shared 
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from breakeven.analysis import phrases
 from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding
@@ -21,8 +21,11 @@ def sentences_of(
     parity: Sequence[ParityFinding],
     scale: Sequence[ScaleFinding],
     cores: int | None,
+    *,
+    missing: int = 0,
+    skips: Sequence[Mapping[str, str]] = (),
 ) -> list[str]:
-    """The sentences, most important first."""
+    """The sentences, most important first. `missing`: cases of the study that have no attempt yet."""
     if not cases:
         return ["Nothing was measured yet."]
     said = []
@@ -30,7 +33,9 @@ def sentences_of(
         said.append("SIMULATED device: planted numbers, not a measurement.")
     steps = [ratio for ratio in ratios if ratio.of == "step"]
     compared = steps or list(ratios)
-    said += _headlines(compared, cases, scale, cores)
+    said += _unfinished(len(cases), missing)
+    if compared or not missing:
+        said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
     said += _uncertain(compared)
     said += _refused(compared, {case.case_id for case in failures(cases)})
     said += _failed(cases)
@@ -51,12 +56,7 @@ def _headlines(
     cores: int | None,
 ) -> list[str]:
     """For each pair of devices the least and the most tuned ratios: both ends of the ladder."""
-    devices = list(dict.fromkeys(case.device_label for case in cases))
-    if not ratios:
-        if len(devices) == 1:
-            return [f"Only {devices[0]} was measured: there are times and no ratio. Name a second device."]
-        return ["No two cases did equal work at one tuning: there are times and no ratio."]
-    said = []
+    said: list[str] = []
     for pair in dict.fromkeys((r.base_label, r.candidate_label) for r in ratios):
         mine = [r for r in ratios if (r.base_label, r.candidate_label) == pair and r.point is not None]
         tunings = list(dict.fromkeys(r.tuning_name for r in mine))
@@ -65,6 +65,26 @@ def _headlines(
             laws = [s for s in scale if (s.base_label, s.candidate_label, s.tuning_name) == (*pair, tuning)]
             said += _headline(group, laws, cases, cores)
     return said[:4]
+
+
+def _unfinished(measured: int, missing: int) -> list[str]:
+    if not missing:
+        return []
+    return [f"Not finished: {measured} of {measured + missing} cases were begun; the same command goes on."]
+
+
+def _lonely(cases: Sequence[CaseFinding], skips: Sequence[Mapping[str, str]]) -> list[str]:
+    """Why there is no ratio: one device, or no two cases of equal work."""
+    devices = list(dict.fromkeys(case.device_label for case in cases))
+    if len(devices) > 1:
+        return ["No two cases did equal work at one tuning: there are times and no ratio."]
+    if not any(case.processes for case in cases):
+        return []
+    what = f"Only {devices[0]} was measured: there are times and no ratio."
+    if skips:
+        first = skips[0]
+        return [phrases.cut(f"{what} Skipped: {first.get('what', '')}: {first.get('reason', '')}")]
+    return [f"{what} Name a second device."]
 
 
 def _headline(

@@ -84,7 +84,9 @@ def _file(results: Results, show_all: bool) -> _File:
     base = baseline(list(dict.fromkeys(m.case.device for m in shown)), naming.text(asked, "baseline"))
     pairs = pairs_of(shown, base) if base else []
     ratios = ratios_of(pairs)
-    parity = parity_of(pairs, naming.number(asked, "accuracy_margin") or MARGIN)
+    parity = parity_of(
+        pairs, naming.number(asked, "accuracy_margin") or MARGIN, full=asked.get("full") is True
+    )
     scale = scale_of(ratios, {case.case_id: case.case for case in cases})
     cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
     return _File(
@@ -94,7 +96,17 @@ def _file(results: Results, show_all: bool) -> _File:
         parity=tuple(parity),
         scale=tuple(scale),
         quality=tuple(quality_of(cases, torn=results.torn, missing=_missing(study, everything))),
-        sentences=tuple(sentences_of(cases, ratios, parity, scale, cores)),
+        sentences=tuple(
+            sentences_of(
+                cases,
+                ratios,
+                parity,
+                scale,
+                cores,
+                missing=_missing(study, everything),
+                skips=study.skips if study else (),
+            )
+        ),
         hidden=len(everything) - len(shown),
     )
 

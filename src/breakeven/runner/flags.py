@@ -14,6 +14,15 @@ VERBATIM = ("name", "title")
 """Keys whose text stays text: a study may be named 2026."""
 
 
+def key_named(option: str) -> str | None:
+    """The study key, dotted where it lies deeper, that a mistyped option most likely means; None if none."""
+    from breakeven.runner.schema import RecipeKeys, StudyKeys
+
+    if option in StudyKeys.model_fields:
+        return option
+    return f"recipe.{option}" if option in RecipeKeys.model_fields else None
+
+
 def overridden(document: Document, overrides: Mapping[str, Any]) -> Document:
     """The document with every given override in place of what it held; None means not given."""
     values, where = dict(document.values), dict(document.where)

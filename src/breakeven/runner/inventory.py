@@ -8,6 +8,7 @@ from typing import Any
 
 from breakeven import __version__, runtimes
 from breakeven.errors import UserError
+from breakeven.records.tuning import LADDERS, PRESETS, preset_used
 from breakeven.runner.document import nearest
 from breakeven.runner.plan import Plan, estimate_seconds
 from breakeven.runner.study import resolved
@@ -43,6 +44,22 @@ def models() -> list[Row]:
             "flops_at_224x224": facts.forward_flops_224,
         }
         for facts in describe()
+    ]
+
+
+def tunings() -> list[Row]:
+    """Presets in their order: what each adds to those before it, on either kind of device."""
+    ladders = {kind: dict(LADDERS[kind]) for kind in ("cpu", "cuda")}
+
+    def adds(kind: str, name: str) -> str:
+        if name not in ladders[kind]:
+            return f"(stands for {preset_used(name, kind)})"
+        change = ladders[kind][name]
+        return ", ".join(f"{key}={value}" for key, value in change.items()) or "-"
+
+    return [
+        {"tuning": name, "adds_on_cuda": adds("cuda", name), "adds_on_cpu": adds("cpu", name)}
+        for name in PRESETS
     ]
 
 
@@ -94,6 +111,7 @@ def runtime_rows() -> list[Row]:
 LISTS: dict[str, Callable[[], list[Row]]] = {
     "studies": studies,
     "models": models,
+    "tunings": tunings,
     "devices": devices,
     "runtimes": runtime_rows,
     "data": data_sets,
@@ -180,19 +198,19 @@ def plan_heading(plan: Plan) -> str:
     """One line: the grid, the processes, and a range for the time; it is an estimate and says so."""
     from breakeven.units import format_duration
 
-    def count(name: str, values: set[str]) -> str:
-        return f"{len(values)} {name}" + ("s" if len(values) != 1 else "")
+    def several(number: int, name: str) -> str:
+        return f"{number} {name}{'' if number == 1 else 'es' if name.endswith('s') else 's'}"
 
     cases = [planned.case for planned in plan.cases]
     axes = [
-        count("model", {case.work.model for case in cases}),
-        count("device", {case.device.label for case in cases}),
-        count("tuning", {planned.tuning_name for planned in plan.cases}),
+        several(len({case.work.model for case in cases}), "model"),
+        several(len({case.device.label for case in cases}), "device"),
+        several(len({planned.tuning_name for planned in plan.cases}), "tuning"),
     ]
     low, high = estimate_seconds(plan)
     study = plan.study
-    processes = f"{study.replicates} processes each"
+    processes = f"{several(study.replicates, 'process')} each"
     if study.max_replicates > study.replicates:
         processes = f"{study.replicates} to {study.max_replicates} processes each"
     time = f"estimated {format_duration(low)} to {format_duration(high)}"
-    return f"{study.name}: {len(cases)} cases ({', '.join(axes)}), {processes}; {time}"
+    return f"{study.name}: {several(len(cases), 'case')} ({', '.join(axes)}), {processes}; {time}"

@@ -6,7 +6,7 @@ study again goes on where the file ends.
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,9 +113,10 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
     if session.path.exists() and session.path.stat().st_size:
         session.lines = list(results_file.read_text(session.path.read_bytes(), str(session.path)).lines)
     earlier = [line for line in session.lines if isinstance(line, Fingerprint)]
-    if earlier and earlier[-1].platform_id != fingerprint.platform_id:
+    difference = _difference(earlier[-1], fingerprint) if earlier else None
+    if difference is not None:
         raise UserError(
-            f"{session.path} was measured on another platform ({_difference(earlier[-1], fingerprint)}): "
+            f"{session.path} was measured on another platform ({difference}): "
             "use --fresh, or another folder with -o"
         )
     session.fingerprint_id = fingerprint.fingerprint_id
@@ -134,16 +135,26 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
         session.append(line)
 
 
-def _difference(old: Fingerprint, new: Fingerprint) -> str:
-    keys = sorted(set(old.platform) | set(new.platform))
-    changed = [key for key in keys if old.platform.get(key) != new.platform.get(key)]
-    key = changed[0] if changed else "platform"
-    before, after = old.platform.get(key), new.platform.get(key)
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        inner = sorted(k for k in set(before) | set(after) if before.get(k) != after.get(k))
-        if inner:
-            key, before, after = f"{key}.{inner[0]}", before.get(inner[0]), after.get(inner[0])
-    return f"{key}: {str(before)[:60]} there, {str(after)[:60]} here"
+def _difference(old: Fingerprint, new: Fingerprint) -> str | None:
+    """The first fact in which two platforms differ, None if they agree.
+
+    Libraries are those of the runtimes asked: one that was not asked on one side is no difference.
+    """
+    before, after = dict(_facts(old.platform)), dict(_facts(new.platform))
+    for key in sorted(before.keys() | after.keys()):
+        unasked = key.startswith("libraries.") and not (key in before and key in after)
+        if not unasked and before.get(key) != after.get(key):
+            there, here = ("nothing" if v is None else str(v)[:60] for v in (before.get(key), after.get(key)))
+            return f"{key}: {there} there, {here} here"
+    return None
+
+
+def _facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _facts(item, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item
 
 
 def _measure(session: Session) -> str | None:
@@ -157,6 +168,8 @@ def _measure(session: Session) -> str | None:
         more = _more_replicates(session, wanted)
         if more == wanted:
             break
+        wider = [case_id for case_id in more if more[case_id] > wanted[case_id]]
+        session.tell("note", text=f"{len(wider)} of {len(more)} intervals are too wide: more processes")
         wanted = more
     return full.run_all(session) if study.full else None
 
@@ -190,9 +203,11 @@ def _why_stop(session: Session) -> str | None:
     if session.hurry():
         return "interrupted"
     limit = session.study.max_time
-    if limit is not None and time.monotonic() - session.started > limit:
-        return "max-time"
-    return None
+    if limit is None:
+        return None
+    # An attempt that could not end in time is not begun; the first always is, or nothing would ever be.
+    expected = max(session.spent, default=0.0)
+    return "max-time" if time.monotonic() - session.started + expected > limit else None
 
 
 def _missing(session: Session, case: Case, replicate: int, region: Region) -> bool:

@@ -58,6 +58,8 @@ def _ask(name: str) -> Availability:
     command = [sys.executable, "-m", "breakeven.runner.survey", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
+    except OSError as error:
+        return Availability(reason=f"{name} cannot be asked: {sys.executable}: {error.strerror}")
     except subprocess.TimeoutExpired:
         return Availability(reason=f"{name} did not answer within {ANSWER_S:.0f} s")
     lines = done.stdout.splitlines()
