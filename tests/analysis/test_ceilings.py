@@ -154,6 +154,17 @@ def test_the_best_of_several_lines_is_the_ceiling() -> None:
     assert shown.value == 350.0
 
 
+def test_a_contended_ceiling_bounds_nothing_but_an_undisturbed_one_does() -> None:
+    busy = {"conditions": {"device": "cuda:0", "flags": ["contended"]}}
+    fp32 = a_ceiling(50.0, "matmul_fp32")
+    case = found(a_board(), a_ceiling(30.0, **busy), fp32, at_rate(GPU, 40.0))
+    assert case.share_of_ceiling is None and "above_ceiling" not in case.flags
+    assert "others used the machine" in case.reasons["share_of_ceiling"]
+    both = found(a_board(), a_ceiling(390.0, **busy), a_ceiling(380.0), fp32, at_rate(GPU, 40.0))
+    assert both.ceiling_tflop_per_s == 380.0
+    assert [line.split("/")[3] for line in both.ceiling_evidence] == ["matmul_fp32", "matmul_tf32"]
+
+
 def test_the_ratio_of_ceilings_is_the_third_ratio() -> None:
     cpu_seen = {"observed": {"matmul_precision": "none", "conv_precision": "none"}}
     lines = [a_ceiling(400.0), a_ceiling(50.0, "matmul_fp32"), a_ceiling(2.0, "matmul_fp32", "cpu")]

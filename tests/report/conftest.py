@@ -133,6 +133,7 @@ def _light(device: str, rate: float) -> dict[str, Any]:
         "ceiling_precision": precision,
         "ceiling_tflop_per_s": ceiling,
         "share_of_ceiling": rate / ceiling,
+        "ceiling_evidence": (f"f0/ceiling/{device}/matmul_{precision}/2025-01-01T00:00:00+00:00",),
     }
 
 
@@ -181,6 +182,7 @@ def ratio_finding(base: CaseFinding, candidate: CaseFinding) -> RatioFinding:
         flags=candidate.flags,
         evidence=(*base.evidence, *candidate.evidence),
         reasons={} if found else {"ratio": "one process only"},
+        ceiling_evidence=base.ceiling_evidence + candidate.ceiling_evidence,
         ceiling=(
             candidate.ceiling_tflop_per_s / base.ceiling_tflop_per_s
             if base.ceiling_tflop_per_s and candidate.ceiling_tflop_per_s

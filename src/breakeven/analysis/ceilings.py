@@ -63,6 +63,7 @@ class Light:
 
     precision: str | None = None
     ceiling: float | None = None
+    evidence: tuple[str, ...] = ()
     peak: float | None = None
     board: Board = field(default_factory=Board)
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -79,8 +80,8 @@ class Limits:
     def of(results: Results) -> "Limits":
         best: dict[Key, Ceiling] = {}
         for line in results.ceilings:
-            key = line.fingerprint_id, str(line.conditions.get("device")), line.name
-            if key not in best or (line.value or 0.0) > (best[key].value or 0.0):
+            key = line.fingerprint_id, line.device_label, line.name
+            if key not in best or line.rank > best[key].rank:
                 best[key] = line
         return Limits(ceilings=best, machines={line.fingerprint_id: line for line in results.fingerprints})
 
@@ -107,6 +108,9 @@ class Limits:
         return Light(
             precision=max(ranked, key=lambda p: ranked[p]) if ranked else " and ".join(ran),
             ceiling=max(whole.values(), default=None),
+            evidence=tuple(
+                self.ceilings[last.fingerprint_id, case.device.label, f"matmul_{p}"].ceiling_id for p in whole
+            ),
             peak=max(rates.values(), default=None),
             board=board,
             reasons=reasons,
@@ -141,6 +145,8 @@ class Limits:
             return f"no measured ceiling of {precision} on {label}"
         if line.value is None:
             return f"no measured ceiling of {precision} on {label}: {line.reason}"
+        if line.contended:
+            return f"others used the machine while the ceiling of {precision} on {label} was measured"
         rate = board.rate(precision)
         if rate is not None and line.value > SLACK * rate:
             return f"the measured ceiling of {precision} on {label} is faster than the hardware"
@@ -171,6 +177,7 @@ class Limits:
             theoretical=theoretical,
             conditions=told,
             flags=tuple(map(str, flags)) if isinstance(flags, list | tuple) else (),
+            evidence=(line.ceiling_id,),
             reasons={
                 **({"value": reason or "not told"} if value is None else {}),
                 **({"theoretical": board.reason} if theoretical is None and board.reason else {}),

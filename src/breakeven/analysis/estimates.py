@@ -106,6 +106,7 @@ def with_light(finding: CaseFinding, light: Light) -> CaseFinding:
         finding,
         ceiling_precision=light.precision,
         ceiling_tflop_per_s=light.ceiling,
+        ceiling_evidence=light.evidence,
         peak_tflop_per_s=light.peak,
     )
     if light.ceiling and finding.tflop_per_s is not None:

@@ -70,6 +70,7 @@ class CaseFinding:
     ceiling_tflop_per_s: float | None = None
     peak_tflop_per_s: float | None = None
     share_of_ceiling: float | None = None
+    ceiling_evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +108,7 @@ class RatioFinding:
     precision_candidate: str = "default"
     source: str = ""
     ceiling: float | None = None
+    ceiling_evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,6 +174,7 @@ class CeilingFinding:
     theoretical: float | None = None
     conditions: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 

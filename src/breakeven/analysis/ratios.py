@@ -75,6 +75,7 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         precision_candidate=precisions[1],
         source=candidate.source,
         ceiling=_ceiling(base.ceiling_tflop_per_s, candidate.ceiling_tflop_per_s),
+        ceiling_evidence=base.ceiling_evidence + candidate.ceiling_evidence,
         disturbed=_disturbed(base) or _disturbed(candidate),
     )
     if pair.refused:

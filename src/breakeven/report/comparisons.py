@@ -3,7 +3,7 @@
 Knows nothing about how a ratio or a verdict is worked out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from breakeven.analysis.findings import ParityFinding, RatioFinding, ScaleFinding, Understanding
 from breakeven.report import words
@@ -132,13 +132,15 @@ def _by_tuning(ratios: Sequence[RatioFinding], tunings: Sequence[str], names: Na
     ]
 
 
-def _ceiling(ratios: Iterable[RatioFinding]) -> Cell:
+def _ceiling(ratios: Collection[RatioFinding]) -> Cell:
     """What the hardware alone would give; a range where the tunings of a row ran at other precisions."""
     known = sorted(r.ceiling for r in ratios if r.ceiling is not None)
     if not known:
         return absent()
     shown = dict.fromkeys(f"{words.significant(value)}x" for value in (known[0], known[-1]))
-    return Cell(text=" to ".join(shown), sort=known[0], note="ratio of measured ceilings, no interval")
+    lines = dict.fromkeys(line for r in ratios for line in r.ceiling_evidence)
+    note = "ratio of measured ceilings, no interval"
+    return Cell(text=" to ".join(shown), sort=known[0], note=note, evidence=tuple(lines))
 
 
 def _pair_cells(r: RatioFinding, names: Names) -> tuple[Cell, ...]:

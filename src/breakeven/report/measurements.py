@@ -196,7 +196,12 @@ def _of_ceiling(c: CaseFinding) -> Cell:
     note = f"of {words.significant(c.ceiling_tflop_per_s or 0.0, 3)} TFLOP/s in {c.ceiling_precision}"
     percent = 100 * c.share_of_ceiling
     text = f"{words.significant(percent)} %" if percent < 1 else words.percent(c.share_of_ceiling)
-    return Cell(text=text, sort=c.share_of_ceiling, note=clean(note))
+    return Cell(
+        text=text,
+        sort=c.share_of_ceiling,
+        note=clean(note),
+        evidence=(*c.evidence, *c.ceiling_evidence),
+    )
 
 
 def ceilings(understanding: Understanding, names: Names) -> Section | None:
@@ -226,9 +231,8 @@ def _ceiling_cells(c: CeilingFinding, names: Names) -> tuple[Cell, ...]:
     shape = told.get("shape")
     sides = "x".join(map(str, shape)) if isinstance(shape, list | tuple) else ""
     count = told.get("n")
-    measured = words.amount(
-        None if c.value is None else scale * c.value, unit, clean(c.reasons.get("value", ""))
-    )
+    value = None if c.value is None else scale * c.value
+    measured = words.amount(value, unit, c.reasons.get("value", ""), c.evidence)
     return (
         names.device(c.device_label),
         said(c.name.replace("_", " "), note=f"{told.get('dtype', '')} {sides}".strip()),

@@ -52,11 +52,11 @@ def for_study(session: Session) -> None:
     leaves the rest out.
     """
     for runtime, device, names in _wanted([planned.case for planned in session.plan.cases]):
-        mine = [c for c in cached(session.fingerprint_id) if c.conditions.get("device") == device.label]
+        mine = [c for c in cached(session.fingerprint_id) if c.device_label == device.label]
         known = _best(line for line in session.lines if _is_of(line, session.fingerprint_id, device))
         for line in mine:
             # A better one than the file's was measured since: `doctor --ceilings`.
-            if line.name in names and _value(line) > _value(known.get(line.name)):
+            if line.name in names and (line.name not in known or line.rank > known[line.name].rank):
                 session.append(line)
                 known[line.name] = line
         missing = [name for name in names if name not in known]
@@ -187,22 +187,20 @@ def _offered(runtime: str, device: Device) -> Mapping[str, str]:
 
 
 def _is_of(line: object, fingerprint_id: str, device: Device) -> bool:
-    if not isinstance(line, Ceiling) or line.fingerprint_id != fingerprint_id:
-        return False
-    return line.conditions.get("device") == device.label
+    return (
+        isinstance(line, Ceiling)
+        and line.fingerprint_id == fingerprint_id
+        and line.device_label == device.label
+    )
 
 
 def _best(lines: Iterable[Any]) -> dict[str, Ceiling]:
-    """The highest line of each name; a null one where there is no other."""
+    """The line of each name that counts; a null one where there is no other."""
     best: dict[str, Ceiling] = {}
     for line in lines:
-        if line.name not in best or _value(line) > _value(best[line.name]):
+        if line.name not in best or line.rank > best[line.name].rank:
             best[line.name] = line
     return best
-
-
-def _value(line: Ceiling | None) -> float:
-    return line.value or 0.0 if line else 0.0
 
 
 def cached(fingerprint_id: str) -> list[Ceiling]:
@@ -220,12 +218,12 @@ def remember(lines: Sequence[Ceiling]) -> None:
     Null ones are tried again, and so are those of a machine that others used meanwhile: they are too low. A
     cache that cannot be written is no error: the next run measures anew.
     """
-    fresh = [c for c in lines if c.value is not None and "contended" not in c.conditions.get("flags", ())]
+    fresh = [line for line in lines if line.value is not None and not line.contended]
     if not fresh:
         return
-    keys = {(line.name, line.conditions.get("device")) for line in fresh}
+    keys = {(line.name, line.device_label) for line in fresh}
     path = _cache(fresh[0].fingerprint_id)
-    kept = [c for c in cached(fresh[0].fingerprint_id) if (c.name, c.conditions.get("device")) not in keys]
+    kept = [c for c in cached(fresh[0].fingerprint_id) if (c.name, c.device_label) not in keys]
     part = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
