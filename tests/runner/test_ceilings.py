@@ -157,7 +157,7 @@ def told(name: str, per_second: float, **conditions: Any) -> dict[str, Any]:
 def test_the_best_process_counts_with_its_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = [told("matmul_fp32", 1e12, threads=1), told("matmul_fp32", 2e12, threads=2)]
     processes(monkeypatch, ([sent[0]], OK), ([sent[1]], OK))
-    (line,) = ceilings.measure("torch", CPU, ["matmul_fp32"], "f0", processes=2)
+    (line,) = ceilings.measure("torch", CPU, ["matmul_fp32"], "f0", processes=2, seats={})
     assert (line.value, line.unit, line.reason) == (2.0, "tflop_per_s", None)
     assert line.conditions == {
         "device": "cpu", "runtime": "torch", "threads": 2, "n": 2, "each": [1.0, 2.0], "flags": [],
@@ -169,7 +169,9 @@ def test_what_a_dead_process_did_not_reach_is_null_with_the_reason(monkeypatch: 
     dead = Ending(result=None, outcome="killed", reason="killed by SIGKILL")
     lacking = {"name": "matmul_bf16", "per_second": None, "reason": "no bf16 in hardware"}
     processes(monkeypatch, ([told("matmul_fp32", 1e12), lacking], dead))
-    lines = ceilings.measure("torch", CPU, ["matmul_fp32", "matmul_bf16", "triad"], "f0", processes=1)
+    lines = ceilings.measure(
+        "torch", CPU, ["matmul_fp32", "matmul_bf16", "triad"], "f0", processes=1, seats={}
+    )
     assert [(line.value, line.reason) for line in lines] == [
         (1.0, None),
         (None, "no bf16 in hardware"),
@@ -179,16 +181,16 @@ def test_what_a_dead_process_did_not_reach_is_null_with_the_reason(monkeypatch: 
 
 def test_stopped_by_the_user_leaves_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     processes(monkeypatch, ([told("triad", 1e9)], Ending(result=None, outcome="interrupted", reason="stop")))
-    assert ceilings.measure("torch", CPU, ["triad"], "f0", processes=2) == []
+    assert ceilings.measure("torch", CPU, ["triad"], "f0", processes=2, seats={}) == []
 
 
 @pytest.mark.framework
 def test_a_real_measurement_on_one_core_and_an_unknown_name() -> None:
     names = ["matmul_fp32", "matmul_tf32"]
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ceilings.parents() as seats:
         patch.setattr(ceilings, "BUDGET_S", {"cpu": 0.2})
         patch.setattr("breakeven.runtimes.torch.PEAKS", {"cpu": dict.fromkeys(names, "tflop_per_s")})
-        found, missing = ceilings.measure("torch", ONE, names, "f0", processes=1)
+        found, missing = ceilings.measure("torch", ONE, names, "f0", processes=1, seats=seats)
     assert found.value is not None and found.value > 0
     assert found.conditions["threads"] == 1 and found.conditions["device"] == "cpu:threads=1"
     assert missing.value is None and missing.reason is not None and "no tf32 in hardware" in missing.reason

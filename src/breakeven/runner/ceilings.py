@@ -6,7 +6,7 @@ or set of cores has another one, and is measured again.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from breakeven.runner.survey import fingerprint_of, survey
 METHOD = 1
 """Version of how ceilings are measured: part of the cache's name, so that another method starts a new one."""
 SCALE = {"tflop_per_s": 1e12, "top_per_s": 1e12, "gb_per_s": 1e9}
-BUDGET_S = {"cpu": 0.6, "cuda": 0.5}
+BUDGET_S = {"cpu": 0.5, "cuda": 0.5}
 """Seconds of calls behind one ceiling in one process, by kind of device."""
 PROCESSES = {"cpu": 3, "cuda": 2}
 """The best process counts: whatever slows one down, a ceiling is what the device can do. A GPU's take longer
@@ -51,24 +51,33 @@ def for_study(session: Session) -> None:
     Simulated devices have none. Whatever cannot be measured is a line with a reason; a user's wish to stop
     leaves the rest out.
     """
-    for runtime, device, names in _wanted([planned.case for planned in session.plan.cases]):
-        mine = [c for c in cached(session.fingerprint_id) if c.device_label == device.label]
-        known = _best(line for line in session.lines if _is_of(line, session.fingerprint_id, device))
-        for line in mine:
-            # A better one than the file's was measured since: `doctor --ceilings`.
-            if line.name in names and (line.name not in known or line.rank > known[line.name].rank):
-                session.append(line)
-                known[line.name] = line
-        missing = [name for name in names if name not in known]
-        if not missing:
-            continue
-        session.tell("note", text=f"measuring what {device.label} does at best (once a machine)")
-        lines = measure(
-            runtime, device, missing, session.fingerprint_id, processes=AUTOMATIC, hurry=session.hurry
-        )
-        for line in lines:
+    with parents() as seats:
+        for runtime, device, names in _wanted([planned.case for planned in session.plan.cases]):
+            if not session.hurry():
+                _for_device(session, runtime, device, names, seats)
+
+
+def _for_device(
+    session: Session, runtime: str, device: Device, names: Sequence[str], seats: dict[str, Seat]
+) -> None:
+    mine = [c for c in cached(session.fingerprint_id) if c.device_label == device.label]
+    known = _best(line for line in session.lines if _is_of(line, session.fingerprint_id, device))
+    for line in mine:
+        # A better one than the file's was measured since: `doctor --ceilings`.
+        if line.name in names and (line.name not in known or line.rank > known[line.name].rank):
             session.append(line)
-        remember(lines)
+            known[line.name] = line
+    missing = [name for name in names if name not in known]
+    if not missing:
+        return
+    session.tell("note", text=f"measuring what {device.label} does at best (once a machine)")
+    lines = measure(
+        runtime, device, missing, session.fingerprint_id,
+        processes=AUTOMATIC, hurry=session.hurry, seats=seats,
+    )  # fmt: skip
+    for line in lines:
+        session.append(line)
+    remember(lines)
 
 
 def measure(
@@ -79,8 +88,12 @@ def measure(
     *,
     processes: int | None = None,
     hurry: Callable[[], str | None] = lambda: None,
+    seats: dict[str, Seat],
 ) -> list[Ceiling]:
-    """The named ceilings of a device, each the best of some processes' medians; none if the user stops it."""
+    """The named ceilings of a device, each the best of some processes' medians; none if the user stops it.
+
+    `seats` keeps the prepared parent for the next device: it has imported the framework and run nothing.
+    """
     units, started, found = _offered(runtime, device), now(), _Found()
     request = {
         "what": "ceilings",
@@ -89,16 +102,17 @@ def measure(
         "names": list(names),
         "budget_s": BUDGET_S[device.kind],
     }
-    seat = open_seat(runtime, {})
-    try:
-        for _ in range(processes or PROCESSES[device.kind]):
-            _one_process(seat, request, found, hurry)
-            if found.stopped:
-                return []
-            if not alive(seat):
-                break
-    finally:
-        close_seat(seat)
+    for _ in range(processes or PROCESSES[device.kind]):
+        if runtime not in seats:
+            seats[runtime] = open_seat(runtime, {})
+        _one_process(seats[runtime], request, found, hurry)
+        dead = not alive(seats[runtime])
+        if dead:
+            close_seat(seats.pop(runtime))
+        if dead or found.stopped:
+            break
+    if found.stopped:
+        return []
     where = {"device": device.label, "runtime": runtime}
     lines = []
     for name in names:
@@ -125,13 +139,25 @@ def measure_machine(say: Callable[[str], None] = lambda text: None) -> list[Ceil
         if found.runtimes[runtime].reason is not None:
             continue
         fingerprint_id = fingerprint_of(found).fingerprint_id
-        for place in found.runtimes[runtime].places:
-            device = parse_device(place.label)
-            if names := list(_offered(runtime, device)):
+        with parents() as seats:
+            for device in [parse_device(place.label) for place in found.runtimes[runtime].places]:
                 say(f"measuring what {device.label} does at best")
-                lines += measure(runtime, device, names, fingerprint_id)
+                lines += measure(
+                    runtime, device, list(_offered(runtime, device)), fingerprint_id, seats=seats
+                )
     remember(lines)
     return lines
+
+
+@contextlib.contextmanager
+def parents() -> Iterator[dict[str, Seat]]:
+    """Prepared parents by runtime, opened when they are needed and closed at the end."""
+    seats: dict[str, Seat] = {}
+    try:
+        yield seats
+    finally:
+        for seat in seats.values():
+            close_seat(seat)
 
 
 def _one_process(
