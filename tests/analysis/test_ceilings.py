@@ -65,10 +65,24 @@ def test_a_rate_that_no_algorithm_can_reach_is_invalid() -> None:
 
 
 def test_ten_percent_of_slack_and_what_winograd_saves_are_no_breach() -> None:
-    just = found(a_board(), at_rate(GPU, 1.05 * TF32, LEAST))
-    assert just.processes == 3
-    assert "above_ceiling" in just.flags  # nominally beyond the datasheet
     assert 2 * LEAST < NOMINAL < 4 * LEAST
+    for nominal in (
+        1.05 * TF32,
+        1.9 * TF32,
+    ):  # Winograd in TF32; beyond 1.1 times BF16's peak nothing is left
+        case = found(a_board(), at_rate(GPU, nominal))
+        assert case.processes == 3
+        assert "above_ceiling" in case.flags  # nominally beyond the datasheet
+    assert found(a_board(), at_rate(GPU, 2.3 * TF32)).failure is not None
+    slack = found(a_board(), at_rate(a_case(device="cuda:0", tuning=Tuning(precision="bf16")), 2.1 * TF32))
+    assert slack.processes == 3
+
+
+def test_without_nvml_the_name_that_ran_has_to_do() -> None:
+    assert found(a_machine(), at_rate(GPU, 1.2 * 989.4)).failure is not None
+    assert (
+        found(a_machine(), at_rate(GPU, 1.2 * 989.4, observed={"device_name": "NVIDIA H200"})).processes == 0
+    )
 
 
 def test_above_the_measured_ceiling_is_flagged_and_kept() -> None:

@@ -84,7 +84,7 @@ def test_a_wide_interval_gets_more_processes(tmp_path: Path) -> None:
         ("error", "error", "simulated failure"),
         ("silent", "error", "exit status 0 without a result"),
         ("oom", "oom", "out of memory"),
-        ("hang", "timeout", "no result within"),
+        pytest.param("hang", "timeout", "no result within", marks=pytest.mark.slow),
         ("flood", "ok", None),
     ],
 )
@@ -166,6 +166,7 @@ def test_another_platform_is_refused_and_fresh_sets_it_aside(tmp_path: Path) -> 
     assert len(measured(tmp_path)) == 3
 
 
+@pytest.mark.slow
 def test_max_time_stops_between_attempts(tmp_path: Path) -> None:
     slow = "sim:gpu:step_ms=50:real=1"
     summary = api.measure(study(slow, max_time=0.5, attempt_time=0.4), tmp_path)
@@ -293,6 +294,7 @@ def test_a_killed_full_run_goes_on_at_its_last_epoch(tmp_path: Path) -> None:
     assert not any(states.glob("*/state"))
 
 
+@pytest.mark.slow
 def test_a_full_run_stopped_by_max_time_goes_on(tmp_path: Path) -> None:
     keys: dict[str, Any] = {"replicates": 1, "max_replicates": 1, "attempt_time": 0.1}
     device = "sim:gpu:step_ms=50:real=1:train_samples=1280"

@@ -273,6 +273,7 @@ def test_a_mismatch_shows_in_checks_and_in_what_is_observed() -> None:
         "device": "sim:gpu",
         "conv_precision": "default",
         "matmul_precision": "default",
+        "tail_dropped_samples": 0,
     }
 
 

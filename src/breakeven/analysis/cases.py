@@ -14,7 +14,7 @@ from breakeven.analysis import naming
 from breakeven.analysis.ceilings import Light, Limits, above, too_fast
 from breakeven.analysis.estimates import with_costs, with_light, with_resources, with_runs, with_steps
 from breakeven.analysis.findings import CaseFinding
-from breakeven.analysis.processes import Key, Process, main_unit, processes_of, region_of
+from breakeven.analysis.processes import Key, Process, has_outlier, main_unit, processes_of, region_of
 from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
@@ -169,6 +169,7 @@ def _flags(
 ) -> dict[str, int]:
     """Flag -> processes that carry it."""
     flags = Counter(flag for a in entering for flag in dict.fromkeys(a.flags))
+    flags["outliers"] = sum(map(has_outlier, entering))
     # The runner's stopping rule looks between processes, and their spread holds what is loose within them.
     if step and relative_ci:
         wide = (step.high / step.low) ** 0.5 - 1 > relative_ci

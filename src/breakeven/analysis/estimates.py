@@ -8,12 +8,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from breakeven import stats
-from breakeven.analysis.ceilings import SLACK, Light
+from breakeven.analysis.ceilings import SLACK, Light, flops_of
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.forecast import evaluation_s, forecast
 from breakeven.analysis.processes import NS, Process
 from breakeven.analysis.runs import SYNTHETIC, Run, accuracies_of, accuracy_interval
-from breakeven.errors import UserError
 from breakeven.records.case import Work
 from breakeven.records.lines import Attempt
 from breakeven.workloads import layers, models
@@ -84,14 +83,11 @@ def with_runs(finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float
 def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
     """Adds parameters, FLOPs of a step, counted from the layers (2 a multiply-accumulate), and their rate."""
     work = finding.case.work
-    try:
-        net = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    except UserError:
+    flops = flops_of(work)
+    if flops is None:
         finding = _because(finding, flops_per_step="the layers of this model are not known")
         return dataclasses.replace(finding, parameters=parameters)
-    flops = work.batch * layers.forward_flops(net)
-    if work.task == "train":
-        flops = layers.training_flops(net, work.batch)
+    net = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     return dataclasses.replace(
         finding,
         parameters=parameters or layers.parameter_count(net),

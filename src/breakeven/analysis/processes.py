@@ -13,6 +13,8 @@ Key = tuple[str | None, int]
 """(fingerprint_id, replicate): what two processes share to be paired. Ratios hold within one unit only."""
 
 NS = 1e-9
+OUTLIER = 5.0
+"""Times the median step beyond which a block is pointed out (contract R5). It is kept all the same."""
 STEP_REGIONS = ("train_step", "infer_call", "infer_stream")
 
 
@@ -37,6 +39,12 @@ def key_of(attempt: Attempt) -> Key:
 def steady_blocks(attempt: Attempt) -> list[Block]:
     """Blocks of the steady state that hold steps only: neither warm-up nor the change of an epoch."""
     return [b for b in attempt.blocks if not b.warmup and not b.boundary and b.n_steps > 0]
+
+
+def has_outlier(attempt: Attempt) -> bool:
+    """Whether a steady block took over OUTLIER times the usual step: a retrace, a fallback, a neighbour."""
+    steps = [b.ns / b.n_steps for b in steady_blocks(attempt)]
+    return bool(steps) and max(steps) > OUTLIER * statistics.median(steps)
 
 
 def process(attempt: Attempt) -> Process | str:

@@ -4,7 +4,7 @@ Knows nothing about how a flag was found out.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from breakeven.analysis.findings import CaseFinding, QualityFinding
 from breakeven.records.lines import Outcome
@@ -15,6 +15,7 @@ MEANINGS = {
     "unchecked": "what ran was not verified: its check did not finish",
     "contended": "something else used the machine meanwhile",
     "throttled": "heat or a power limit lowered the clocks meanwhile",
+    "outliers": "a block took over five times the usual step: kept, and its cause is unknown",
     "not_steady": "warm-up ended at its limit, times may still have been falling",
     "not_converged": "the interval is wider than the study asks for: more processes would narrow it",
     "short_epoch": "epochs too short to time their change apart: the steps include it",
@@ -28,8 +29,13 @@ EXPECTED: frozenset[Outcome] = frozenset({"oom", "unsupported"})
 """Outcomes that answer the question (it does not fit, it does not exist) instead of failing."""
 
 
-def quality_of(cases: Sequence[CaseFinding], *, torn: bool, missing: int) -> list[QualityFinding]:
-    """All that should be read beside the numbers. `missing`: cases of the study without any attempt."""
+def quality_of(
+    cases: Sequence[CaseFinding], *, torn: bool, missing: int, hosts: Collection[str | None] = ()
+) -> list[QualityFinding]:
+    """All that should be read beside the numbers. `missing`: cases of the study without any attempt.
+
+    `hosts`: ids of cases on a GPU whose host's CPU is not known.
+    """
     found = _flagged(cases)
     failed = [case for case in cases if not case.processes]
     if failed:
@@ -43,6 +49,10 @@ def quality_of(cases: Sequence[CaseFinding], *, torn: bool, missing: int) -> lis
     if single:
         text = "measured in one process: no interval, no verdict"
         found.append(_finding("single_process", text, single))
+    hostless = [case for case in cases if case.case_id in hosts]
+    if hostless:
+        text = "the CPU that fed the GPU is not known: it sets the time of a step that waits for launches"
+        found.append(_finding("host_unknown", text, hostless))
     if missing:
         text = f"{missing} of {missing + len(cases)} cases of the study are not measured yet: run it again"
         found.append(QualityFinding(flag="not_run", text=text, cases=missing))

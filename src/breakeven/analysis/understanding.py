@@ -89,13 +89,14 @@ def _file(results: Results, show_all: bool) -> _File:
     )
     scale = scale_of(ratios, {case.case_id: case.case for case in cases})
     cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
+    missing = _missing(study, everything)
     return _File(
         study=study,
         cases=tuple(cases),
         ratios=tuple(ratios),
         parity=tuple(parity),
         scale=tuple(scale),
-        quality=tuple(quality_of(cases, torn=results.torn, missing=_missing(study, everything))),
+        quality=tuple(quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown))),
         sentences=tuple(
             sentences_of(
                 cases,
@@ -103,11 +104,21 @@ def _file(results: Results, show_all: bool) -> _File:
                 parity,
                 scale,
                 cores,
-                missing=_missing(study, everything),
+                missing=missing,
                 skips=study.skips if study else (),
             )
         ),
         hidden=len(everything) - len(shown),
+    )
+
+
+def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:
+    """Cases with a number from a GPU whose fingerprint names no CPU (contract R20)."""
+    named = {line.fingerprint_id for line in results.fingerprints if "cpu" in machine(line)}
+    return frozenset(
+        m.finding.case_id
+        for m in shown
+        if m.case.device.kind == "cuda" and {unit for unit, _ in (*m.steps, *m.totals)} - named
     )
 
 

@@ -115,9 +115,7 @@ def read_text(data: bytes, source: str) -> Results:
         try:
             lines.append(decode(piece))
         except (ValueError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"{source}: line {number} is damaged ({_one_line(error)}); restore the file"
-            ) from error
+            raise UserError(_damage(source, number, error, first=not lines)) from error
     torn = False
     if tail.strip():
         # Only a line without its newline can be the work of a crash in mid-write.
@@ -128,8 +126,11 @@ def read_text(data: bytes, source: str) -> Results:
     return Results(path=source, lines=tuple(lines), torn=torn)
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:160]
+def _damage(source: str, number: int, error: Exception, *, first: bool) -> str:
+    reason = "not JSON" if isinstance(error, json.JSONDecodeError) else " ".join(str(error).split())[:160]
+    if first:
+        return f"{source}: line {number} is damaged ({reason}), or this is no results file"
+    return f"{source}: line {number} is damaged ({reason}); delete that line or restore the file"
 
 
 def locate(path: str | Path) -> Path:

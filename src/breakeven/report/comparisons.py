@@ -95,6 +95,11 @@ def scale(understanding: Understanding, names: Names) -> Section | None:
     )
 
 
+def tried(finding: ParityFinding) -> bool:
+    """Whether any full run was made: a purely sampled study has nothing to show here."""
+    return bool(finding.base_accuracies or finding.candidate_accuracies)
+
+
 def parity(understanding: Understanding, names: Names) -> Section | None:
     """Whether the devices learn equally well."""
     columns = [
@@ -107,7 +112,7 @@ def parity(understanding: Understanding, names: Names) -> Section | None:
         number("margin", "points"),
         number("seeds"),
     ]
-    table = build_table(columns, [_parity_cells(p, names) for p in understanding.parity])
+    table = build_table(columns, [_parity_cells(p, names) for p in understanding.parity if tried(p)])
     if table is None:
         return None
     note = (

@@ -121,4 +121,6 @@ def _plain(value: Any) -> str:
     """A setting as a person writes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={_plain(item)}" for key, item in value.items())
     return MISSING if value is None else str(value)

@@ -38,12 +38,12 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _section(section: Section, badge: str) -> Iterator[str]:
+    table = section.table
+    if table is None:
+        return  # a chart alone: nothing of it can be shown here
     yield from (f"## {escape(section.title)}" + (f" ({escape(badge)})" if badge else ""), "")
     if section.note:
         yield from (escape(section.note), "")
-    table = section.table
-    if table is None:
-        return
     if table.common:
         yield from (f"All rows: {escape(table.common)}", "")
     yield from _table(table)

@@ -53,7 +53,10 @@ def times(understanding: Understanding, names: Names) -> Section | None:
             said(_flags(c)) if c.flags else absent(),
         )
 
-    notes = ["A step is one batch, from asking for its data to updated weights; n counts processes."]
+    notes = [
+        "A step is one batch, from asking for its data to updated weights; n counts processes. "
+        "step: median over blocks; samples: all of them over all the time, slow blocks included."
+    ]
     if any(c.case.device.kind == "cpu" for c in understanding.cases):
         notes.append(ORIENTATION)
     notes.append(precision_note(names))
@@ -77,8 +80,10 @@ def runs(understanding: Understanding, names: Names) -> Section | None:
             words.seconds_bounds(c.total_s, why),
         )
 
+    epochs = {c.case.work.recipe.epochs for c in understanding.cases if c.case.work.recipe}
+    whole = f"all {epochs.pop()} epochs" if len(epochs) == 1 else "every epoch of the recipe"
     note = (
-        "Total = start-up, first step and every epoch with its evaluation, forecast from sampled steps. "
+        f"Total = start-up, first step and {whole} with evaluation, forecast from sampled steps. "
         "The interval holds for one further run."
     )
     shown = [c for c in understanding.cases if c.total_point_s or c.total_s or c.epoch_point_s]
@@ -137,7 +142,8 @@ def once(understanding: Understanding, names: Names) -> Section | None:
 
 def memory(understanding: Understanding, names: Names) -> Section | None:
     """The peaks of memory by name."""
-    kinds = list(dict.fromkeys(kind for c in understanding.cases for kind in c.memory_mib))
+    # Loader workers that nobody started used nothing: no column for that.
+    kinds = list(dict.fromkeys(k for c in understanding.cases for k, mib in c.memory_mib.items() if mib))
     columns = [number(clean(kind.removesuffix("_mib").replace("_", " "))) for kind in kinds]
 
     def cells(c: CaseFinding) -> tuple[Cell, ...]:

@@ -89,7 +89,9 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
         with _prepared(case) as (prepared, startup_ns):
             run = {"attempt": _attempt, "full": _full}[request["what"]]
             result = run(case, prepared, request, event_fd, probes)
-            return _facts(prepared, startup_ns, request) | result
+            facts = _facts(prepared, startup_ns, request)
+            facts["observed"] |= result.pop("observed", {})
+            return facts | result
     except Unsupported as error:
         return {"outcome": "unsupported", "reason": _line(error)}
     except Mismatch as error:
@@ -144,8 +146,16 @@ def _facts(prepared: runtimes.Prepared, startup_ns: int, request: Mapping[str, A
         "hashes": dict(prepared.hashes),
         "parameters": prepared.parameters,
         "base_flags": ["simulated"] if prepared.simulated else [],
-        "base_nulls": dict(prepared.nulls),
+        "base_nulls": _unread(prepared) | dict(prepared.nulls),
     }
+
+
+def _unread(prepared: runtimes.Prepared) -> dict[str, str]:
+    """Why the sections that no attempt fills yet are null, and those of sensors on a simulated device."""
+    nulls = {"phases": "a step's parts are not timed apart yet", "compile": "nothing is compiled"}
+    if prepared.simulated:
+        nulls |= dict.fromkeys(("energy", "clocks", "contention"), "a simulated device has no sensors")
+    return nulls
 
 
 def _check(prepared: runtimes.Prepared) -> Result:
@@ -210,6 +220,9 @@ def _attempt(
         "eval_blocks": to_json(samples.eval_blocks),
         "losses": samples.losses[:LOSSES_KEPT],
     }
+    if samples.timers_ns is not None:
+        host_ns, device_ns = samples.timers_ns
+        result["observed"] = {"timers": {"host_ns": host_ns, "device_ns": device_ns}}
     if samples.counters_moved:
         moved = ", ".join(f"{name} +{count}" for name, count in samples.counters_moved.items())
         result |= {"outcome": "invalid", "reason": f"compiled or retraced inside the timed window: {moved}"}

@@ -70,6 +70,8 @@ class Prepared:
     save(dir) / restore(dir)   all training state, for a run that resumes at an epoch's end
     close()           stops loader workers and frees the device
     clock             nanoseconds; None: the real monotonic clock. Only a simulated device brings its own
+    device_span(f)    calls f, and returns a function that gives the nanoseconds for which the device, by its
+                      own timer, was at what f enqueued. None: the device has no timer, as a CPU
     """
 
     step: Callable[[], None]
@@ -91,6 +93,7 @@ class Prepared:
     parameters: int | None
     eval_samples: int | None
     clock: Callable[[], int] | None = None
+    device_span: Callable[[Callable[[], object]], Callable[[], int]] | None = None
     simulated: bool = False
     nulls: Mapping[str, str] = field(default_factory=dict)
 

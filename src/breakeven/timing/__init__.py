@@ -3,6 +3,7 @@
 Knows nothing about frameworks, studies or files.
 """
 
+from breakeven.timing.calls import MOST_CALLS, Calls, sample_calls, sample_stream
 from breakeven.timing.clocks import Clock, elapsed, resolution_ns
 from breakeven.timing.epochs import Run, train_epochs
 from breakeven.timing.loop import Plan, Progress, Samples, sample_training
@@ -10,6 +11,8 @@ from breakeven.timing.peaks import Reached, sample_peak
 from breakeven.timing.watching import Probe
 
 __all__ = [
+    "MOST_CALLS",
+    "Calls",
     "Clock",
     "Plan",
     "Probe",
@@ -19,7 +22,9 @@ __all__ = [
     "Samples",
     "elapsed",
     "resolution_ns",
+    "sample_calls",
     "sample_peak",
+    "sample_stream",
     "sample_training",
     "train_epochs",
 ]

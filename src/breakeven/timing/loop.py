@@ -20,7 +20,7 @@ from breakeven.errors import Mismatch
 from breakeven.records.lines import Block
 from breakeven.runtimes import Evaluation, Prepared
 from breakeven.stats import median_interval, steady
-from breakeven.timing.clocks import Clock, resolution_ns, timed_ns
+from breakeven.timing.clocks import Clock, both_timers, resolution_ns, timed_ns
 from breakeven.timing.course import RESERVE, Course
 from breakeven.timing.watching import Probe, watching
 
@@ -113,6 +113,7 @@ class Samples:
     `counters_moved`: by how much each counter that must stand still moved during the steady blocks.
     `memory_cold` was read after warm-up, `memory_warm` after the steady blocks with peaks restarted between.
     `probes` is what each probe reported. `clock_ns` is the clock's resolution, None where it showed none.
+    `timers_ns`: one more block by the host's clock and by the device's own timer, where the device has one.
     """
 
     cold_ns: int
@@ -126,6 +127,7 @@ class Samples:
     memory_warm: Mapping[str, float] = field(default_factory=dict)
     probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     clock_ns: int | None = None
+    timers_ns: tuple[int, int] | None = None
 
 
 Tell = Callable[[Progress], None]
@@ -144,8 +146,8 @@ def sample_training(
     Flags: `not_steady` (warm-up ended by its limit), `not_converged` (the budget or `max_blocks` did),
     `coarse_clock` (blocks shorter than 1000 resolutions), `short_block` (synchronising may have lengthened
     blocks by more than 5 %), `short_epoch` (blocks hold their epoch boundaries), `loss_not_finite` (losses
-    end before the first such). Raises Mismatch `invalid` for a clock that stands still, and whatever a step
-    raises.
+    end before the first such). Raises Mismatch `invalid` for a clock that stands still or that the device's
+    own timer contradicts, and whatever a step raises.
     """
     clock = clock or prepared.clock or time.perf_counter_ns
     tell = on_progress or _silent
@@ -167,6 +169,7 @@ def sample_training(
         after = dict(prepared.counters())
     overlap_ns, block_ns = course.overlap_ns, median(_steady_ns(course))
     memory_warm = dict(prepared.memory())
+    timers_ns = _timers(course)
     if plan.boundary and not course.wraps:
         _boundaries(course, plan, tell)
     losses += prepared.losses()
@@ -187,12 +190,26 @@ def sample_training(
         evaluation=evaluation,
         losses=finite[:MAX_LOSSES],
         flags=tuple(flag for flag, holds in flags.items() if holds),
-        counters_moved=_moved(before, after),
+        counters_moved=moved(before, after),
         memory_cold=memory_cold,
         memory_warm=memory_warm,
         probes=seen,
         clock_ns=course.resolution,
+        timers_ns=timers_ns,
     )
+
+
+def _timers(course: Course) -> tuple[int, int] | None:
+    """One block more, by both timers; it is not recorded, as recording events may cost something."""
+    prepared = course.prepared
+    if prepared.device_span is None:
+        return None
+
+    def work() -> None:
+        for _ in range(course.n_steps):
+            prepared.step()
+
+    return both_timers(course.clock, prepared.sync, prepared.device_span, work)
 
 
 def _course(prepared: Prepared, plan: Plan, clock: Clock) -> Course:
@@ -220,13 +237,13 @@ def _warm_up(course: Course, plan: Plan, tell: Tell) -> bool:
         window = max(1, min(WINDOW, int(limit / (3 * max(1, spent - before)))))
         if course.resize(block, limit - spent + plan.steady_ns):
             level.clear()
-        elif _is_steady(level, window):
+        elif at_one_level(level, window):
             return True
         if spent + _expected_ns(course, block) > limit or course.slots < course.max_blocks // 2:
             return False
 
 
-def _is_steady(level: list[float], window: int) -> bool:
+def at_one_level(level: list[float], window: int) -> bool:
     """`stats.steady` of the last two windows, at a tolerance no finer than the noise of the steps."""
     if len(level) < 2 * window:
         return False
@@ -315,9 +332,10 @@ def _evaluation(prepared: Prepared, batches: int, clock: Clock) -> tuple[int, Ev
     return ns, found[0]
 
 
-def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    moved = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
-    return {name: change for name, change in moved.items() if change}
+def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """By how much each counter changed, those that stood still left out."""
+    changes = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
+    return {name: change for name, change in changes.items() if change}
 
 
 def _steady_ns(course: Course) -> list[int]:

@@ -93,6 +93,7 @@ class Training:
             "device": "sim:elsewhere" if self.fault == "mismatch" else self.case.device.label,
             "conv_precision": precision,
             "matmul_precision": precision,
+            "tail_dropped_samples": self.truth.tail_samples,
         }
 
     def counters(self) -> Mapping[str, int]:
@@ -157,6 +158,8 @@ def supports(case: Case) -> str | None:
         return "inference is not simulated"
     if case.tuning.precision == "int8":
         return "int8 is for inference, which is not simulated"
+    if case.work.recipe is not None and case.work.recipe.accumulation != 1:
+        return "gradient accumulation is not simulated"
     if case.device.world_size != 1:
         return "several devices are not simulated"
     return None

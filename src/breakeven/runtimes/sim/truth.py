@@ -24,7 +24,7 @@ class Truth:
     """Costs of one case without noise.
 
     `input_ns` is the time between batches of the loader; without `workers` the host makes them in the step.
-    `waits`: the host waits for the loss of every step.
+    `waits`: the host waits for the loss of every step. `tail_samples` fill no batch and are left out.
     """
 
     launch_ns: float
@@ -39,6 +39,7 @@ class Truth:
     memory_mib: float
     parameters: int
     steps_per_epoch: int
+    tail_samples: int
     test_samples: int
     accuracy: float
 
@@ -89,6 +90,7 @@ def truth_of(case: Case, profile: Profile) -> Truth:
         else profile.mem_mib,
         parameters=parameters,
         steps_per_epoch=steps,
+        tail_samples=samples % work.batch if work.drop_last else 0,
         test_samples=profile.test_samples or data.entry(work.data).n_test,
         accuracy=_final_accuracy(work, profile),
     )

@@ -44,6 +44,26 @@ def sync_of(device: torch.device) -> Callable[[], None]:
     raise Unsupported(f"torch runtime: no synchronisation known for {device.type!r}")
 
 
+def span_of(device: torch.device) -> Callable[[Callable[[], object]], Callable[[], int]] | None:
+    """Times work by events on the device's current stream; None for a device without a timer."""
+    if device.type != "cuda":
+        return None
+
+    def span(work: Callable[[], object]) -> Callable[[], int]:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        end.record()
+
+        def read() -> int:
+            end.synchronize()
+            return int(start.elapsed_time(end) * 1e6)  # from milliseconds
+
+        return read
+
+    return span
+
+
 def set_threads(asked: int | str, offered: int | None) -> None:
     """Sets torch's threads. `auto` is torch's own choice, but never more than the cores offered.
 

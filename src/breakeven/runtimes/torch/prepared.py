@@ -62,6 +62,7 @@ def handed_over(session: Session) -> Prepared:
         hashes=_hashes(session),
         parameters=nets.parameter_count(net),
         eval_samples=session.test.n,
+        device_span=place.span_of(device),
     )
 
 

@@ -92,6 +92,7 @@ def observe(session: Session) -> Mapping[str, Any]:
         "weights_layout": _layout([p for p in net.parameters() if p.dim() == 4]),
         "input_layout": _layout([] if seen.images is None else [seen.images]),
         "optimizer_impl": resolved(session.training.optimizer),
+        "tail_dropped_samples": session.train.n % session.case.work.batch,
     }
 
 

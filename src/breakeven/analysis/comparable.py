@@ -1,0 +1,144 @@
+"""Whether two attempts may be set against each other: what has to match, and what has to be shown.
+
+Knows nothing about times. For comparing two results of one case (before and after, here and there); ratios
+between devices have their own rules (`pairs`).
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from breakeven.records.canonical import to_json
+from breakeven.records.case import Tuning
+from breakeven.records.lines import Attempt, Fingerprint
+
+ABSENT = "none"
+"""A fact that this machine does not have, such as a quota: None without a reason in `nulls`. It can match."""
+
+READ_BACK = ("conv_precision", "matmul_precision")
+"""What ran, not what was asked: must be known on both sides."""
+SETTINGS = (
+    *("autocast", "cudnn_benchmark", "cudnn_deterministic", "deterministic_algorithms", "optimizer_impl"),
+)
+"""Settings that some runtimes have: must match where either side has them."""
+STUDIED_TOO = {
+    "precision": {"observed.conv_precision", "observed.matmul_precision", "observed.autocast"},
+    "autotune": {"observed.cudnn_benchmark"},
+    "optimizer_impl": {"observed.optimizer_impl"},
+}
+"""A tuning's field under study frees what is read back of it as well."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """One fact that is not known to be equal. `unknown`: why it is not known, None where both values are."""
+
+    field: str
+    base: Any
+    candidate: Any
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gate:
+    """`blocked` forbids the comparison; `shown` has to stand beside it."""
+
+    blocked: tuple[Difference, ...]
+    shown: tuple[Difference, ...]
+
+    @property
+    def allowed(self) -> bool:
+        return not self.blocked
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """One side: an attempt, the fingerprint of its machine and the version of the tool that measured it."""
+
+    attempt: Attempt
+    machine: Fingerprint | None = None
+    tool_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    reason: str
+
+
+def gate(base: Side, candidate: Side, *, studied: frozenset[str] = frozenset()) -> Gate:
+    """What forbids a comparison of the two and what has to be shown beside it.
+
+    `studied` names the fields of a tuning, or `device`, that the comparison is about: those may differ, and
+    are shown. Unknown never equals anything, not even unknown. ValueError for a name that is neither.
+    """
+    known = {f.name for f in dataclasses.fields(Tuning)} | {"device"}
+    if strange := studied - known:
+        raise ValueError(f"no field of a tuning: {', '.join(sorted(strange))}")
+    freed = {f"tuning.{name}" for name in studied} | studied
+    freed |= {field for name in studied for field in STUDIED_TOO.get(name, ())}
+    must = list(_differences(_must_match(base.attempt), _must_match(candidate.attempt)))
+    shown = _differences(_must_show(base), _must_show(candidate))
+    return Gate(
+        blocked=tuple(d for d in must if d.field not in freed),
+        shown=(*(d for d in must if d.field in freed), *shown),
+    )
+
+
+def _must_match(attempt: Attempt) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "work_id": attempt.work_id,
+        "region": attempt.region,
+        "device": attempt.device.label,
+    }
+    facts |= {f"tuning.{name}": value for name, value in to_json(attempt.tuning).items()}
+    for name in READ_BACK:
+        facts[f"observed.{name}"] = attempt.observed.get(name, _Unknown("not read back"))
+    for name in SETTINGS:
+        if name in attempt.observed:
+            facts[f"observed.{name}"] = attempt.observed[name]
+    for name in ("weights", "order", *sorted(attempt.hashes)):
+        facts[f"hashes.{name}"] = attempt.hashes.get(name) or _Unknown("no hash was recorded")
+    return facts
+
+
+def _must_show(side: Side) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "tool_version": side.tool_version or _Unknown("the file does not say"),
+        "threads": side.attempt.observed.get("threads", _Unknown("not read back")),
+    }
+    if side.machine is None:
+        return facts | {"machine": _Unknown("the file has no fingerprint of it")}
+    for field, value in _leaves("", side.machine.platform):
+        reason = next((why for key, why in side.machine.nulls.items() if key == f"platform.{field}"), None)
+        facts[field] = _Unknown(reason) if value is None and reason else value
+    facts["machine"] = side.machine.platform_id
+    return facts
+
+
+def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Facts by dotted name; boards of a list by their number."""
+    if isinstance(value, Mapping):
+        items = [(str(key), item) for key, item in value.items()]
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        items = [(str(index), item) for index, item in enumerate(value)]
+    else:
+        yield prefix, value
+        return
+    for key, item in items:
+        yield from _leaves(f"{prefix}.{key}" if prefix else key, item)
+
+
+def _differences(base: Mapping[str, Any], candidate: Mapping[str, Any]) -> Iterator[Difference]:
+    for field in dict.fromkeys([*base, *candidate]):
+        a = base.get(field, _Unknown("not recorded"))
+        b = candidate.get(field, _Unknown("not recorded"))
+        reasons = [value.reason for value in (a, b) if isinstance(value, _Unknown)]
+        if reasons or to_json(a) != to_json(b):
+            yield Difference(
+                field=field, base=_plain(a), candidate=_plain(b), unknown=reasons[0] if reasons else None
+            )
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, _Unknown) else ABSENT if value is None else value

@@ -1,0 +1,111 @@
+"""Contract, group 8: profiles, scaling, what training means."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from breakeven.errors import UserError
+from breakeven.records.case import Recipe
+from breakeven.runner.study import read_study
+from breakeven.runtimes import load
+from breakeven.timing import Plan, sample_stream
+from runtimes.torch_cases import case
+
+from .worlds import QUIET, US, World, in_a_child, sim_case, step_ms
+
+
+def test_r39_no_total_comes_from_a_profiled_run() -> None:
+    """A profiler that adds 22 us to every launch of 8 makes a step that computes look as if it launched."""
+
+    def run(overhead_us: int) -> float:
+        world = World(kernel_ns=lambda i: 100 * 10 * US, launch_ns=lambda i: 100 * (8 + overhead_us) * US)
+        return step_ms(sample_stream(world.prepared(), Plan(budget_s=10.0)))
+
+    assert run(22) > 2.5 * run(0)
+    with pytest.raises(UserError, match="profile"):
+        read_study("name: t\nmodel: simple-cnn\ndevice: sim:gpu\nprofile: true\n", "t.yaml")
+    result = in_a_child(sim_case(f"sim:gpu:step_ms=5:{QUIET}"))
+    assert "phases" not in result and result["base_nulls"]["phases"]
+
+
+def test_r40_several_devices_are_refused() -> None:
+    """Summing the ranks of a synchronous job with one slow card says a third too much."""
+    ranks = [100.0] * 7 + [140.0]
+    assert sum(1000 / r for r in ranks) > 1.3 * 8 * 1000 / max(ranks)
+    for name, one in (("torch", case()), ("sim", sim_case("sim:gpu"))):
+        two = dataclasses.replace(one, device=dataclasses.replace(one.device, world_size=2))
+        assert load(name).supports(one) is None
+        assert "several devices are not" in (load(name).supports(two) or "")
+
+
+def test_r41_accumulation_is_refused_until_its_equivalence_is_checked() -> None:
+    recipe = Recipe(accumulation=4)
+    assert "accumulation is not" in (load("torch").supports(case(recipe=recipe)) or "")
+    assert (
+        load("sim").supports(sim_case("sim:gpu", recipe=recipe)) == "gradient accumulation is not simulated"
+    )
+    assert case(recipe=recipe).work_id != case().work_id  # other training, so other work: never one ratio
+    assert case(batch=32).work_id != case(batch=64).work_id  # nor is a larger batch the same training
+
+
+@pytest.mark.framework
+@pytest.mark.slow
+def test_r41_accumulated_gradients_equal_the_whole_batchs_only_without_batch_norm() -> None:
+    """Why it is refused: on a net with batch norm four quarters are another training than one whole."""
+    import numpy as np
+    import torch
+
+    from breakeven.runtimes.torch import nets
+    from breakeven.runtimes.torch.training import forward
+    from breakeven.workloads.models import model
+    from breakeven.workloads.weights import initial_weights
+
+    def difference(name: str) -> float:
+        declared = model(name)
+        images = torch.from_numpy(np.random.Generator(np.random.Philox(1)).normal(size=(16, 3, 32, 32)))
+        labels = torch.arange(16) % 10
+
+        def gradient(parts: int) -> Any:
+            net = nets.build(declared, initial_weights(declared, 0)).double().train()
+            for module in net.modules():
+                if isinstance(module, torch.nn.Dropout):
+                    module.p = 0.0
+            for x, y in zip(images.chunk(parts), labels.chunk(parts), strict=True):
+                (forward(net, x, y, "default")[0] / parts).backward()
+            return torch.cat([p.grad.flatten() for p in net.parameters()])
+
+        whole, split = gradient(1), gradient(4)
+        return float((split - whole).norm() / whole.norm())
+
+    assert difference("simple-cnn") < 1e-6
+    assert difference("resnet18") > 1e-2
+
+
+def test_r42_a_seed_is_work_and_no_setting() -> None:
+    one, two = (in_a_child(sim_case(f"sim:gpu:step_ms=5:{QUIET}")) for _ in range(2))
+    assert one["observed"] | {"preload_ms": 0} == two["observed"] | {"preload_ms": 0}
+    asked = case(seed=0), case(seed=1)
+    assert asked[0].tuning == asked[1].tuning and asked[0].work_id != asked[1].work_id
+    assert asked[0].pool_id == asked[1].pool_id
+
+
+@pytest.mark.framework
+def test_r42_a_seed_changes_no_flag_of_the_library() -> None:
+    """The naive seed_everything(seed) makes cuDNN deterministic, which is another, slower configuration."""
+    import torch
+
+    def flags() -> tuple[Any, ...]:
+        cudnn = torch.backends.cudnn
+        return cudnn.deterministic, cudnn.benchmark, torch.are_deterministic_algorithms_enabled()
+
+    before = flags()
+    seen = []
+    for seed in (0, 1234):
+        prepared = load("torch").prepare(case(batch=16, seed=seed))
+        prepared.step()
+        seen.append({k: v for k, v in prepared.observed().items() if k != "device_name"})
+        prepared.close()
+    assert flags() == before and seen[0] == seen[1]
