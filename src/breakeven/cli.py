@@ -19,6 +19,8 @@ from breakeven import __version__
 from breakeven.errors import UsageError, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from breakeven.analysis.findings import Understanding
     from breakeven.runner.study import Study
 
@@ -191,7 +193,13 @@ def run(
         _after(folder, page, study)
     if wish.asked():
         return INTERRUPTED
-    return SOME_FAILED if FAILURES & set(summary.outcomes) else OK
+    return SOME_FAILED if failed(summary.outcomes, understanding) else OK
+
+
+def failed(outcomes: "Mapping[str, int]", found: "Understanding") -> bool:
+    """Whether something of this run failed, or the findings refuse what all its processes call a number."""
+    invalid = any(case.outcomes.get("invalid") for case in found.cases)
+    return bool(FAILURES & set(outcomes)) or invalid
 
 
 class _Interrupts:
@@ -341,20 +349,33 @@ def list_(
 
 
 @app.command()
-def doctor(as_json: Json = False, quiet: Quiet = False) -> int:
+def doctor(
+    ceilings: Annotated[
+        bool, typer.Option("--ceilings", help="Also measure what every device does at best; half a minute.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
     """Show what is here, what is missing, and what would spoil a measurement."""
     from breakeven.runner import inventory
 
-    found = inventory.doctor()
+    def say(text: str) -> None:
+        if not quiet:
+            print(text, file=sys.stderr)
+
+    found = inventory.doctor(ceilings=ceilings, say=say)
     print(json.dumps(found, allow_nan=False) if as_json else _doctor_text(found))
     return OK
 
 
 def _doctor_text(found: dict[str, Any]) -> str:
     from breakeven.report.plain import columns
+    from breakeven.runner.inventory import ceiling_rows
 
     parts = [f"breakeven {found['breakeven']}, {found['cores_offered']} cores offered, {found['gpus']} GPUs"]
     parts += [columns(found[what]) for what in ("runtimes", "devices", "data")]
+    if "ceilings" in found:
+        parts.append(columns(ceiling_rows(found["ceilings"])))
     concerns = [
         {"": concern["severity"], "concern": concern["text"], "what to do": concern["fix"]}
         for concern in found["concerns"]

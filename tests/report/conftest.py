@@ -8,12 +8,14 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from breakeven import stats
 from breakeven.analysis.findings import (
     CaseFinding,
+    CeilingFinding,
     ParityFinding,
     QualityFinding,
     RatioFinding,
@@ -44,6 +46,8 @@ STEPS = {
     ("resnet50", "cuda:0", "as-written"): (67.6, 68.1, 67.4),
     ("resnet50", "cuda:0", "channels-last"): (41.2,),
 }
+# Measured ceilings of a matrix product in TFLOP/s, at the precision that `default` comes to on each device.
+CEILINGS = {"cpu": ("fp32", 1.9), "cuda:0": ("tf32", 389.0)}
 STEPS_AN_EPOCH = 390
 EPOCHS = 10
 
@@ -116,7 +120,43 @@ def case_finding(
             else {"energy_j_per_step": "RAPL is not readable here", "power_w": "RAPL is not readable here"}
         )
         | ({} if step else {"step_s": one, "epoch_s": one, "total_s": one}),
+        **_light(device, flops / point / 1e12),
     )
+
+
+def _light(device: str, rate: float) -> dict[str, Any]:
+    """A simulated device has no ceiling."""
+    if device not in CEILINGS:
+        return {}
+    precision, ceiling = CEILINGS[device]
+    return {
+        "ceiling_precision": precision,
+        "ceiling_tflop_per_s": ceiling,
+        "share_of_ceiling": rate / ceiling,
+        "ceiling_evidence": (f"f0/ceiling/{device}/matmul_{precision}/2025-01-01T00:00:00+00:00",),
+    }
+
+
+def ceilings() -> tuple[CeilingFinding, ...]:
+    told = {"dtype": "float32", "shape": [4096, 4096, 4096], "n": 2}
+    unknown = {"theoretical": "a CPU's clock under load is not known"}
+    return (
+        CeilingFinding(
+            device_label="cpu", name="matmul_fp32", value=1.9, unit="tflop_per_s", conditions=told,
+            flags=("contended",), reasons=unknown,
+        ),
+        CeilingFinding(
+            device_label="cpu", name="triad", value=148.0, unit="gb_per_s", conditions=told, reasons=unknown
+        ),
+        CeilingFinding(
+            device_label="cuda:0", name="matmul_tf32", value=389.0, unit="tflop_per_s", theoretical=494.7,
+            conditions=told,
+        ),
+        CeilingFinding(
+            device_label="cuda:0", name="copy", value=None, unit="gb_per_s", theoretical=4800.0,
+            reasons={"value": "oom: out of memory"},
+        ),
+    )  # fmt: skip
 
 
 def ratio_finding(base: CaseFinding, candidate: CaseFinding) -> RatioFinding:
@@ -142,6 +182,12 @@ def ratio_finding(base: CaseFinding, candidate: CaseFinding) -> RatioFinding:
         flags=candidate.flags,
         evidence=(*base.evidence, *candidate.evidence),
         reasons={} if found else {"ratio": "one process only"},
+        ceiling_evidence=base.ceiling_evidence + candidate.ceiling_evidence,
+        ceiling=(
+            candidate.ceiling_tflop_per_s / base.ceiling_tflop_per_s
+            if base.ceiling_tflop_per_s and candidate.ceiling_tflop_per_s
+            else None
+        ),
     )
 
 
@@ -284,6 +330,7 @@ def build_understanding() -> Understanding:
         attempts=39,
         torn=False,
         sources=("breakeven-results/model-scale/results.jsonl",),
+        ceilings=ceilings(),
     )
 
 
@@ -311,6 +358,7 @@ def build_simulated() -> Understanding:
         quality=(),
         skips=(),
         sources=("sim/results.jsonl",),
+        ceilings=(),
     )
 
 

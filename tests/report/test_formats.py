@@ -164,7 +164,7 @@ def test_json_has_no_nan(understanding: Understanding) -> None:
 def test_an_empty_study_is_still_a_report(understanding: Understanding, tmp_path: Path) -> None:
     empty = dataclasses.replace(
         understanding, cases=(), ratios=(), parity=(), scale=(), quality=(), skips=(), machines=(), study={},
-        sentences=("Nothing was measured.",),
+        sentences=("Nothing was measured.",), ceilings=(),
     )  # fmt: skip
     report = build(empty)
     assert [section.key for section in report.sections] == ["reading"]

@@ -11,9 +11,9 @@ from typing import Any
 
 from breakeven import stats
 from breakeven.analysis import naming
-from breakeven.analysis.estimates import with_costs, with_resources, with_runs, with_steps
+from breakeven.analysis.ceilings import Light, Limits, above, too_fast
+from breakeven.analysis.estimates import with_costs, with_light, with_resources, with_runs, with_steps
 from breakeven.analysis.findings import CaseFinding
-from breakeven.analysis.limits import faster_than_hardware
 from breakeven.analysis.processes import (
     Key,
     Process,
@@ -66,23 +66,28 @@ def measured_cases(results: Results) -> list[Measured]:
     labels = naming.tuning_labels([groups[case_id] for case_id in order])
     protocol: Mapping[str, Any] = study.study if study else {}
     relative_ci = naming.number(protocol, "relative_ci")
-    made = []
+    made, limits = [], Limits.of(results)
     for case_id in order:
         checks = [check for check in results.checks if check.case_id == case_id]
-        found = _measured(groups[case_id], checks, labels[case_id], relative_ci)
+        found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits)
         finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
         made.append(dataclasses.replace(found, finding=finding))
     return made
 
 
 def _measured(
-    attempts: Sequence[Attempt], checks: Sequence[Check], label: str, relative_ci: float | None
+    attempts: Sequence[Attempt],
+    checks: Sequence[Check],
+    label: str,
+    relative_ci: float | None,
+    limits: Limits,
 ) -> Measured:
     refuted = next((f"{c.outcome}: {c.reason}" for c in checks if c.outcome in REFUTING), None)
     everything, why = processes_of(attempts)
     runs = tuple(runs_of(attempts))
-    if refuted is None and (impossible := faster_than_hardware(everything)):
-        refuted = f"invalid: {impossible}"
+    light = _light(attempts, checks, main_unit(everything), runs, limits)
+    if (fast := too_fast(attempts[-1].case, [p.step_s for p in everything], light)) is not None:
+        refuted = refuted or f"invalid: {fast}"
     if refuted:
         everything, why, runs = [], refuted, ()
     used, totals = main_unit(everything), totals_of(runs)
@@ -90,9 +95,14 @@ def _measured(
     finding = with_steps(_named(attempts, checks, label, refuted), used, why)
     finding = with_runs(finding, runs, list(totals.values()))
     finding = with_costs(finding, next((a.parameters for a in reversed(entering) if a.parameters), None))
+    finding = with_light(finding, light)
     # A full run's window holds evaluations too: sampled processes say better what a step needs.
-    finding = with_resources(finding, [p.attempt for p in used] or [run.last for run in runs])
+    finding = with_resources(
+        finding, [p.attempt for p in used] or [run.last for run in runs], light.board.limit_w
+    )
     flags = _flags(entering, checks, finding.step_s, relative_ci)
+    if above(finding.tflop_per_s, light):
+        flags["above_ceiling"] = len(used)
     if len({p.attempt.fingerprint_id for p in everything}) > 1:
         flags["several_units"] = len(everything)
     finding = dataclasses.replace(
@@ -114,6 +124,19 @@ def _measured(
     )
 
 
+def _light(
+    attempts: Sequence[Attempt],
+    checks: Sequence[Check],
+    used: Sequence[Process],
+    runs: Sequence[Run],
+    limits: Limits,
+) -> Light:
+    """The limits of the machine that the case's numbers come from."""
+    here = [p.attempt for p in used] or [run.last for run in runs]
+    mine = [c for c in checks if here and c.fingerprint_id == here[-1].fingerprint_id]
+    return limits.light(attempts[-1].case, here, mine or checks)
+
+
 def _named(
     attempts: Sequence[Attempt], checks: Sequence[Check], label: str, refuted: str | None
 ) -> CaseFinding:
@@ -121,6 +144,8 @@ def _named(
     last = attempts[-1]
     outcomes: Counter[str] = Counter(a.outcome for a in attempts)
     outcomes.update(c.outcome for c in checks if c.outcome in REFUTING)
+    if refuted and not any(c.outcome in REFUTING for c in checks):
+        outcomes["invalid"] += outcomes.pop("ok", 0)  # faster than the hardware: no process stands
     runs = any(a.region == "train_run" for a in attempts)
     return CaseFinding(
         case_id=last.case_id,

@@ -8,9 +8,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from breakeven import stats
+from breakeven.analysis.ceilings import SLACK, Light, flops_of
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.forecast import evaluation_s, forecast
-from breakeven.analysis.limits import flops_of
 from breakeven.analysis.processes import NS, Process
 from breakeven.analysis.runs import SYNTHETIC, Run, accuracies_of, accuracy_interval
 from breakeven.records.case import Work
@@ -81,10 +81,7 @@ def with_runs(finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float
 
 
 def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
-    """Adds parameters and FLOPs of a step, counted from the layers (2 a multiply-accumulate), and their rate.
-
-    A rate above the device's theoretical peak is refused before (`limits`).
-    """
+    """Adds parameters, FLOPs of a step, counted from the layers (2 a multiply-accumulate), and their rate."""
     work = finding.case.work
     flops = flops_of(work)
     if flops is None:
@@ -99,8 +96,27 @@ def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
     )
 
 
-def with_resources(finding: CaseFinding, attempts: Sequence[Attempt]) -> CaseFinding:
-    """Adds memory (the most that any process used: what has to fit) and gross energy of the steady state."""
+def with_light(finding: CaseFinding, light: Light) -> CaseFinding:
+    """Adds what the device does at best at the precision that ran, and which share of it was reached."""
+    finding = dataclasses.replace(
+        finding,
+        ceiling_precision=light.precision,
+        ceiling_tflop_per_s=light.ceiling,
+        ceiling_evidence=light.evidence,
+        peak_tflop_per_s=light.peak,
+    )
+    if light.ceiling and finding.tflop_per_s is not None:
+        finding = dataclasses.replace(finding, share_of_ceiling=finding.tflop_per_s / light.ceiling)
+    return _because(finding, **light.reasons)
+
+
+def with_resources(
+    finding: CaseFinding, attempts: Sequence[Attempt], limit_w: float | None = None
+) -> CaseFinding:
+    """Adds memory (the most that any process used: what has to fit) and gross energy of the steady state.
+
+    More energy than the board's power limit allows is no reading (R9).
+    """
     memory: dict[str, float] = {}
     for attempt in attempts:
         for name, mib in attempt.memory.items():
@@ -109,6 +125,10 @@ def with_resources(finding: CaseFinding, attempts: Sequence[Attempt]) -> CaseFin
     watts = [
         x / NS for a in attempts if a.energy and (x := _per(a.energy, "gross_j", "window_ns")) is not None
     ]
+    boards = [a for a in attempts if a.energy and a.energy.get("scope") == "gpu_board"]
+    if boards and limit_w is not None and max(watts, default=0.0) > SLACK * limit_w:
+        why = f"{max(watts):.0f} W, where the board's limit is {limit_w:.0f} W"
+        return _because(finding, energy_j_per_step=why, power_w=why)
     power, step = _middle(watts), finding.step_point_s
     if power is not None:
         # The window may hold changes of epoch too, so the step gets the mean power for its own time.

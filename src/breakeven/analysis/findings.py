@@ -21,7 +21,9 @@ class CaseFinding:
     whole recipe with a prediction interval, `full_s` the measured totals of full runs. `full_points_s`
     includes the joined totals of `resumed_runs`, `full_s` does not. `tflop_per_s` counts the nominal FLOPs of
     a training step, energy is gross (idle power included). `flag_counts` counts processes; `source` is the
-    file.
+    file. `ceiling_tflop_per_s` is the device's measured ceiling at the precision that ran (the fastest of
+    several), `peak_tflop_per_s` its datasheet's at the board's highest clock; `share_of_ceiling` is the rate
+    as a share of the first.
     """
 
     case_id: str
@@ -64,6 +66,11 @@ class CaseFinding:
     resumed_runs: int = 0
     flag_counts: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
+    ceiling_precision: str | None = None
+    ceiling_tflop_per_s: float | None = None
+    peak_tflop_per_s: float | None = None
+    share_of_ceiling: float | None = None
+    ceiling_evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +79,8 @@ class RatioFinding:
 
     `tuning_base` differs from `tuning_name` where the other device has no preset of that name. `ratio` is
     None when the two may not be compared, or one process only was measured: `reasons['ratio']` says which.
-    `mixed`: the tunings differ in more than the device, by name or by precision.
+    `mixed`: the tunings differ in more than the device, by name or by precision. `ceiling` is the ratio of
+    the measured ceilings, each at the precision that ran: what the hardware alone would give.
     """
 
     base_id: str
@@ -102,6 +110,8 @@ class RatioFinding:
     precision_base: str = "default"
     precision_candidate: str = "default"
     source: str = ""
+    ceiling: float | None = None
+    ceiling_evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,6 +164,24 @@ class QualityFinding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CeilingFinding:
+    """What a device does at best: `value` in `unit` as measured, `theoretical` by its datasheet.
+
+    `conditions` are those of the line: dtype, shape, threads, the number `n` of processes.
+    """
+
+    device_label: str
+    name: str
+    value: float | None
+    unit: str
+    theoretical: float | None = None
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Understanding:
     """Everything the lines of one file say. `sentences` is the verdict a newcomer reads first."""
 
@@ -174,3 +202,4 @@ class Understanding:
     attempts: int
     torn: bool
     sources: tuple[str, ...]
+    ceilings: tuple[CeilingFinding, ...] = ()

@@ -25,7 +25,7 @@ MEANINGS = {
     "loss_not_finite": "the loss did not stay finite: speed holds, learning does not",
     "several_units": "processes ran on several units; only those of one enter an interval",
     "energy_disagrees": "two readings of energy disagree; use neither",
-    "above_ceiling": "faster than the measured ceiling of the machine",
+    "above_ceiling": "faster than the measured ceiling: a better kernel, or a ceiling measured too low",
 }
 EXPECTED: frozenset[Outcome] = frozenset({"oom", "unsupported"})
 """Outcomes that answer the question (it does not fit, it does not exist) instead of failing."""

@@ -116,6 +116,8 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         source=candidate.source,
         data=candidate.case.work.data,
         seed=candidate.case.work.seed,
+        ceiling=_ceiling(base.ceiling_tflop_per_s, candidate.ceiling_tflop_per_s),
+        ceiling_evidence=base.ceiling_evidence + candidate.ceiling_evidence,
         disturbed=_disturbed(base) or _disturbed(candidate),
     )
     if pair.refused:
@@ -128,6 +130,10 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
     if not a or not b:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
     return _compared(finding, a, b)
+
+
+def _ceiling(base: float | None, candidate: float | None) -> float | None:
+    return candidate / base if base and candidate else None
 
 
 def _compared(finding: RatioFinding, a: Mapping[Key, float], b: Mapping[Key, float]) -> _Draft:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from breakeven.analysis import naming
 from breakeven.analysis.cases import Measured, measured_cases
+from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import (
     CaseFinding,
     ParityFinding,
@@ -71,6 +72,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         attempts=sum(len(r.attempts) for r in results),
         torn=any(r.torn for r in results),
         sources=tuple(r.path for r in results),
+        ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
     )
 
 

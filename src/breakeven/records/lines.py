@@ -184,7 +184,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ceiling:
-    """A measured peak of this machine: `value` in `unit` (`tflop_per_s`, `gb_per_s`), with its conditions."""
+    """A measured peak of a device: `value` in `unit` (`tflop_per_s`, `top_per_s`, `gb_per_s`)."""
 
     kind: Literal["ceiling"] = "ceiling"
     schema: str = SCHEMA
@@ -196,6 +196,26 @@ class Ceiling:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def device_label(self) -> str:
+        return str(self.conditions.get("device"))
+
+    @property
+    def contended(self) -> bool:
+        """Whether others used the machine meanwhile: then the device can do more."""
+        flags = self.conditions.get("flags")
+        return isinstance(flags, list | tuple) and "contended" in flags
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """Of several lines of one name and device the highest counts: undisturbed before any other."""
+        return self.value is not None, not self.contended, self.value or 0.0
+
+    @property
+    def ceiling_id(self) -> str:
+        """`FINGERPRINT/ceiling/DEVICE/NAME/STARTED`: how findings name this line."""
+        return f"{self.fingerprint_id}/ceiling/{self.device_label}/{self.name}/{self.started_utc}"
 
 
 Line = Attempt | Check | StudyLine | Fingerprint | Ceiling

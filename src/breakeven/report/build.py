@@ -24,6 +24,7 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     measurements.accuracy,
     comparisons.parity,
     measurements.work,
+    measurements.ceilings,
     measurements.memory,
     measurements.once,
     context.failures,

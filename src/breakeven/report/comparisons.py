@@ -3,7 +3,7 @@
 Knows nothing about how a ratio or a verdict is worked out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from breakeven.analysis.findings import ParityFinding, RatioFinding, ScaleFinding, Understanding
 from breakeven.report import words
@@ -36,11 +36,13 @@ def summary(understanding: Understanding, names: Names) -> Section | None:
     """One row a model, one column a tuning: the screen after a run."""
     ratios = [r for r in understanding.ratios if r.ratio is not None or r.point is not None]
     tunings = tunings_of(ratios)
-    columns = [*map(label, pair_columns(ratios)), *(number(clean(t)) for t in tunings)]
+    columns = [*map(label, pair_columns(ratios)), *(number(clean(t)) for t in tunings), number("ceiling")]
     table = build_table(columns, _by_tuning(ratios, tunings, names))
     if table is None:
         return None
     note = "How many times as fast the second device is as the first, at equal work."
+    if any(r.ceiling is not None for r in ratios):
+        note += " Ceiling: the same of the fastest matrix products measured, at the precision that ran."
     if any(r.mixed for r in ratios):
         note += f" {MIXED} The two sides differ in more than the device: see Ratios."
     return Section(key="summary", title="Speed-up", note=note, table=table)
@@ -128,16 +130,30 @@ def parity(understanding: Understanding, names: Names) -> Section | None:
 
 def _by_tuning(ratios: Sequence[RatioFinding], tunings: Sequence[str], names: Names) -> list[Row]:
     """One row a pair of devices and model; a second one where a tuning would stand in the first twice."""
-    rows: list[tuple[Row, dict[str, Cell]]] = []
+    rows: list[tuple[Row, dict[str, RatioFinding]]] = []
     told = pair_columns(ratios)
     for r in ratios:
         key = _pair_cells(r, names, told)
-        cells = next((c for k, c in rows if k == key and r.tuning_name not in c), None)
-        if cells is None:
-            cells = {}
-            rows.append((key, cells))
-        cells[r.tuning_name] = _marked(r)
-    return [(*key, *(cells.get(t, absent()) for t in tunings)) for key, cells in rows]
+        found = next((f for k, f in rows if k == key and r.tuning_name not in f), None)
+        if found is None:
+            found = {}
+            rows.append((key, found))
+        found[r.tuning_name] = r
+    return [
+        (*key, *(_marked(found[t]) if t in found else absent() for t in tunings), _ceiling(found.values()))
+        for key, found in rows
+    ]
+
+
+def _ceiling(ratios: Collection[RatioFinding]) -> Cell:
+    """What the hardware alone would give; a range where the tunings of a row ran at other precisions."""
+    known = sorted(r.ceiling for r in ratios if r.ceiling is not None)
+    if not known:
+        return absent()
+    shown = dict.fromkeys(f"{words.significant(value)}x" for value in (known[0], known[-1]))
+    lines = dict.fromkeys(line for r in ratios for line in r.ceiling_evidence)
+    note = "ratio of measured ceilings, no interval"
+    return Cell(text=" to ".join(shown), sort=known[0], note=note, evidence=tuple(lines))
 
 
 def _pair_cells(r: RatioFinding, names: Names, told: Sequence[str]) -> tuple[Cell, ...]:

@@ -33,7 +33,8 @@ READING = (
     "about: one process, so no interval. A dash: not measured or not defensible; the reason, where one is "
     "known, stands below the table.",
     "not_converged: the interval is wider than asked. contended: others used the machine. throttled: the "
-    "clock was held down. not_steady: still drifting when time ended. simulated: no hardware was measured.",
+    "clock was held down. not_steady: still drifting when time ended. above_ceiling: faster than anything "
+    "measured here. simulated: no hardware was measured.",
 )
 
 

@@ -65,6 +65,9 @@ def _fields(c: CaseFinding, kinds: tuple[str, ...]) -> Iterator[tuple[str, Field
     yield from _interval("step", "s", c.step_s, c.step_point_s)
     yield from _interval("rate", "samples_per_s", c.samples_per_s, c.samples_per_s_point)
     yield "rate_tflop_per_s", c.tflop_per_s
+    yield "ceiling_tflop_per_s", c.ceiling_tflop_per_s
+    yield "ceiling_precision", c.ceiling_precision
+    yield "share_of_ceiling", c.share_of_ceiling
     yield from _interval("epoch", "s", c.epoch_s, c.epoch_point_s)
     yield from _interval("total_forecast", "s", c.total_s, c.total_point_s)
     full = c.full_points_s[0] if len(c.full_points_s) == 1 else None

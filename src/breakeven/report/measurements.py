@@ -5,7 +5,7 @@ Knows nothing about ratios. A case appears in a section only if it has something
 
 from collections.abc import Callable, Iterable, Sequence
 
-from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.analysis.findings import CaseFinding, CeilingFinding, Understanding
 from breakeven.report import words
 from breakeven.report.marks import sample_chart
 from breakeven.report.names import Names, naming, precision_note
@@ -26,6 +26,7 @@ ORIENTATION = (
     "Times taken on a CPU are for orientation: they hold for this machine in this hour. "
     "The ratios within this run are the result."
 )
+UNITS = {"tflop_per_s": (1e12, "FLOP/s"), "top_per_s": (1e12, "OP/s"), "gb_per_s": (1e9, "B/s")}
 REGIONS = {"train_step": "one training step", "infer_call": "one call", "infer_stream": "one call, pipelined"}
 
 
@@ -166,6 +167,7 @@ def work(understanding: Understanding, names: Names) -> Section | None:
         number("parameters"),
         number("work a step"),
         number("rate"),
+        number("of ceiling"),
         number("energy a step"),
         number("power"),
     ]
@@ -177,6 +179,7 @@ def work(understanding: Understanding, names: Names) -> Section | None:
             words.count(c.parameters, why.get("parameters", "")),
             words.amount(c.flops_per_step, "FLOP", why.get("flops_per_step", "")),
             words.amount(rate, "FLOP/s", why.get("tflop_per_s", ""), c.evidence),
+            _of_ceiling(c),
             words.amount(c.energy_j_per_step, "J", why.get("energy_j_per_step", ""), c.evidence),
             words.amount(c.power_w, "W", why.get("power_w", ""), c.evidence),
         )
@@ -185,8 +188,67 @@ def work(understanding: Understanding, names: Names) -> Section | None:
         "FLOPs are the model's nominal ones, counted from its layers; the rate is nominal FLOPs over the "
         "time of a step, so an algorithm that saves arithmetic can pass the peak."
     )
+    if any(c.share_of_ceiling is not None for c in understanding.cases):
+        note += (
+            " Of ceiling: as a share of the fastest matrix product measured here at the precision that ran."
+        )
     shown = [c for c in understanding.cases if c.step_point_s or c.step_s]
     return _section("work", "Work and energy", note, columns, cells, shown, names)
+
+
+def _of_ceiling(c: CaseFinding) -> Cell:
+    if c.share_of_ceiling is None:
+        return absent(c.reasons.get("share_of_ceiling", ""))
+    note = f"of {words.significant(c.ceiling_tflop_per_s or 0.0, 3)} TFLOP/s in {c.ceiling_precision}"
+    percent = 100 * c.share_of_ceiling
+    text = f"{words.significant(percent)} %" if percent < 1 else words.percent(c.share_of_ceiling)
+    return Cell(
+        text=text,
+        sort=c.share_of_ceiling,
+        note=clean(note),
+        evidence=(*c.evidence, *c.ceiling_evidence),
+    )
+
+
+def ceilings(understanding: Understanding, names: Names) -> Section | None:
+    """What every device does at best, as measured and by its datasheet."""
+    columns = [
+        label("device"),
+        label("ceiling"),
+        number("measured"),
+        number("datasheet"),
+        number("n"),
+        Column(name="flags"),
+    ]
+    rows = [_ceiling_cells(c, names) for c in understanding.ceilings]
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = (
+        "What simple work reaches on the same machine, the best process's median: products of square "
+        "matrices, a = b + s c over arrays that no cache holds (triad), copies (bytes read and written)."
+    )
+    return Section(key="ceilings", title="Ceilings of the devices", note=note, table=table)
+
+
+def _ceiling_cells(c: CeilingFinding, names: Names) -> tuple[Cell, ...]:
+    scale, unit = UNITS.get(c.unit, (1.0, c.unit))
+    told = c.conditions
+    shape = told.get("shape")
+    sides = "x".join(map(str, shape)) if isinstance(shape, list | tuple) else ""
+    count = told.get("n")
+    value = None if c.value is None else scale * c.value
+    measured = words.amount(value, unit, c.reasons.get("value", ""), c.evidence)
+    return (
+        names.device(c.device_label),
+        said(c.name.replace("_", " "), note=f"{told.get('dtype', '')} {sides}".strip()),
+        measured,
+        words.amount(
+            None if c.theoretical is None else scale * c.theoretical, unit, c.reasons.get("theoretical", "")
+        ),
+        words.count(count if isinstance(count, int) else None),
+        said(", ".join(c.flags)) if c.flags else absent(),
+    )
 
 
 def accuracy(understanding: Understanding, names: Names) -> Section | None:

@@ -17,12 +17,21 @@ from typing import Any
 from breakeven import runtimes
 from breakeven.errors import Mismatch, Unsupported, UserError
 from breakeven.records.canonical import to_json
-from breakeven.records.case import Case
+from breakeven.records.case import Case, Device, parse_device
 from breakeven.records.lines import Epoch
 from breakeven.runner.wire import case_from_json
-from breakeven.timing import Plan, Probe, Progress, Samples, elapsed, sample_training, train_epochs
+from breakeven.timing import (
+    Plan,
+    Probe,
+    Progress,
+    Samples,
+    elapsed,
+    sample_peak,
+    sample_training,
+    train_epochs,
+)
 from breakeven.timing.cpu import core_ids_for, offered_cores
-from breakeven.timing.probes import probes_for
+from breakeven.timing.probes import Baseline, gpu_baseline, probes_for
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
 """Environment variable that tells a child which descriptor its events go to."""
@@ -39,6 +48,9 @@ OOM_SIGNS = (
 LOSSES_KEPT = 20
 """Losses of the first steps in a line: enough to compare two devices, small enough for a thousand lines."""
 
+CEILING_PROBES = ("contention", "clocks")
+"""What is watched beside a ceiling: did others use the machine, were its clocks held down."""
+
 Result = dict[str, Any]
 
 _stop_requested = False
@@ -52,7 +64,7 @@ def emit(event_fd: int, event: Mapping[str, Any]) -> None:
 
 
 def main(request: Mapping[str, Any], event_fd: int) -> None:
-    """Runs the request (`what`: attempt, full or check) and emits {"event": "result", "result": {...}}."""
+    """Runs a request (`what`: attempt, full, check, ceilings), emits {"event": "result", "result": {...}}."""
     signal.signal(signal.SIGTERM, _on_stop)
     emit(event_fd, {"event": "result", "result": _outcome(request, event_fd)})
 
@@ -65,8 +77,10 @@ def _on_stop(signum: int, frame: object) -> None:
 def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
     try:
         os.environ.update(request.get("environ", {}))
+        if request["what"] == "ceilings":
+            return _ceilings(request, event_fd)
         case = case_from_json(request["case"])
-        _offer_cores(case, request.get("cores"))
+        _offer_cores(case.device, request.get("cores"))
         if request["what"] == "check":
             with _prepared(case) as (prepared, _):
                 _require_threads(case, prepared.observed())
@@ -106,13 +120,14 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def _offer_cores(case: Case, cores: Sequence[int] | None) -> None:
-    """Binds this process to the cores of its case, and no fewer: a library may have bound the parent."""
-    if cores is None or not hasattr(os, "sched_setaffinity"):
+def _offer_cores(device: Device, cores: Sequence[int] | None) -> None:
+    """Binds this process to the cores of its device, and no fewer: a library may have bound the parent."""
+    if not hasattr(os, "sched_setaffinity"):
         return
-    os.sched_setaffinity(0, cores)
-    if case.device.threads is not None:
-        os.sched_setaffinity(0, core_ids_for(case.device.threads))
+    if cores is not None:
+        os.sched_setaffinity(0, cores)
+    if device.threads is not None:
+        os.sched_setaffinity(0, core_ids_for(device.threads))
 
 
 def _require_threads(case: Case, observed: Mapping[str, Any]) -> None:
@@ -170,6 +185,37 @@ def _check(prepared: runtimes.Prepared) -> Result:
     if failed:
         return {"outcome": "output_mismatch", "reason": f"failed: {', '.join(failed)}", "checks": checks}
     return {"outcome": "ok", "checks": checks}
+
+
+def _ceilings(request: Mapping[str, Any], event_fd: int) -> Result:
+    """Ceilings of a device one after the other, each sent at once: a crash loses only what follows."""
+    device = parse_device(request["device"])
+    _offer_cores(device, request.get("cores"))
+    runtime = runtimes.measurable(request["runtime"])
+    assert runtime is not None
+    before = gpu_baseline(device)
+    for name in request["names"]:
+        found = _ceiling(runtime, device, name, request["budget_s"], before)
+        emit(event_fd, {"event": "ceiling", "name": name, **found})
+    return {"outcome": "ok"}
+
+
+def _ceiling(
+    runtime: runtimes.Measurable, device: Device, name: str, budget_s: float, before: Baseline | None
+) -> Result:
+    try:
+        peak = runtime.peak(device, name)
+        probes = {p.name: p for p in probes_for(device, baseline=before) if p.name in CEILING_PROBES}
+        reached = sample_peak(peak, budget_s=budget_s, watch=probes)
+    except (Unsupported, Mismatch) as error:
+        return {"per_second": None, "reason": _line(error)}
+    except Exception as error:  # noqa: BLE001  a framework may raise anything: the ceiling is null, with this reason
+        return {"per_second": None, "reason": classify(error)["reason"]}
+    return {
+        "per_second": reached.per_second,
+        "flags": list(reached.flags),
+        "conditions": to_json(peak.conditions),
+    }
 
 
 def _attempt(

@@ -3,7 +3,7 @@
 Knows nothing about how they are shown.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from breakeven import __version__, runtimes
@@ -118,9 +118,13 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
 }
 
 
-def doctor() -> dict[str, Any]:
-    """What is here, what is missing, and what would spoil a measurement; JSON values only."""
+def doctor(*, ceilings: bool = False, say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+    """What is here, what is missing, and what would spoil a measurement; JSON values only.
+
+    `ceilings`: measures also what every device does at best, and keeps it for later runs.
+    """
     from breakeven.records.canonical import to_json
+    from breakeven.runner.ceilings import measure_machine
     from breakeven.runner.survey import fingerprint_of
     from breakeven.timing.machine import findings_for_doctor
 
@@ -137,7 +141,28 @@ def doctor() -> dict[str, Any]:
         "platform": dict(line.platform),
         "platform_id": line.platform_id,
         "unreadable": dict(line.nulls),
-    }
+    } | ({"ceilings": [to_json(found) for found in measure_machine(say)]} if ceilings else {})
+
+
+def ceiling_rows(found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The ceilings of `doctor` as rows for people."""
+    return [
+        {
+            "device": line["conditions"]["device"],
+            "ceiling": line["name"],
+            "value": line["value"],
+            "unit": CEILING_UNITS[line["unit"]],
+            "bytes_each": line["conditions"].get("bytes_per_element"),
+            "shape": "x".join(map(str, line["conditions"].get("shape", ()))),
+            "threads": line["conditions"].get("threads"),
+            "n": line["conditions"].get("n"),
+            "notes": line["reason"] or ", ".join(line["conditions"].get("flags", ())),
+        }
+        for line in found
+    ]
+
+
+CEILING_UNITS = {"tflop_per_s": "TFLOP/s", "top_per_s": "TOP/s", "gb_per_s": "GB/s"}
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

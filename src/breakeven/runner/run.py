@@ -25,7 +25,7 @@ from breakeven.records.lines import (
     StudyLine,
     steady_step_ns,
 )
-from breakeven.runner import full
+from breakeven.runner import ceilings, full
 from breakeven.runner.plan import Plan, PlannedCase, schedule
 from breakeven.runner.session import (
     Event,
@@ -85,6 +85,7 @@ def run(
         session = Session(study, plan, path, on_event, hurry, time.monotonic())
         _begin(session, fingerprint)
         try:
+            ceilings.for_study(session)
             stopped = _measure(session)
         finally:
             close_seats(session)

@@ -1,7 +1,8 @@
 """The protocol of a runtime: who computes a case, and what it hands to the one timing loop.
 
 Knows nothing about clocks, files or studies. A runtime is a package that offers three functions at its top
-(`availability`, `supports`, `prepare`) and imports its framework inside functions only. To add one: write the
+(`availability`, `supports`, `prepare`), and `peaks` and `peak` if it can show what a device does at best
+(`Measurable`). It imports its framework inside functions only. To add one: write the
 package, add a line to `RUNTIMES` or an entry point in the group `breakeven.runtimes`.
 """
 
@@ -11,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from breakeven.errors import UserError
-from breakeven.records.case import Case
+from breakeven.records.case import Case, Device
 
 RUNTIMES = {"torch": "breakeven.runtimes.torch", "sim": "breakeven.runtimes.sim"}
 
@@ -97,6 +98,20 @@ class Prepared:
     nulls: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Peak:
+    """A piece of work that shows what a device does at best: one call is `amount` FLOPs, operations or bytes.
+
+    call() enqueues it once, on other data than the last time or on far more than the caches hold; sync()
+    returns when all of it is done. `conditions`: dtype, shape, what counts as a byte, what was verified.
+    """
+
+    call: Callable[[], None]
+    sync: Callable[[], None]
+    amount: float
+    conditions: Mapping[str, Any]
+
+
 class Runtime(Protocol):
     """What a runtime package offers at its top level, besides `PRELOAD`.
 
@@ -116,6 +131,22 @@ class Runtime(Protocol):
         """Builds the case in this process. Raises Unsupported, Mismatch, or whatever the framework raises."""
 
 
+@runtime_checkable
+class Measurable(Protocol):
+    """What a runtime offers besides if it can show a device's measured ceilings."""
+
+    def peaks(self, device: Device) -> Mapping[str, str]:
+        """Name -> unit (`tflop_per_s`, `top_per_s`, `gb_per_s`) of all that such a device may have.
+
+        Imports no framework. Empty for a kind of device that has none.
+        """
+
+    def peak(self, device: Device, name: str) -> Peak:
+        """Builds one of them in this process. Raises Unsupported or Mismatch where it would not be what its
+        name says, and whatever the framework raises.
+        """
+
+
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
     """Names of all runtimes known here: the built-in ones and those of installed plug-ins."""
@@ -131,3 +162,9 @@ def load(name: str) -> Runtime:
         if point.name == name:
             return cast(Runtime, point.load())
     raise UserError(f"unknown runtime {name!r}: known are {', '.join(names())}")
+
+
+def measurable(name: str) -> Measurable | None:
+    """The runtime of that name if it can show a device's ceilings, else None."""
+    runtime = load(name)
+    return runtime if isinstance(runtime, Measurable) else None

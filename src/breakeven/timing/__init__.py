@@ -7,6 +7,7 @@ from breakeven.timing.calls import MOST_CALLS, Calls, sample_calls, sample_strea
 from breakeven.timing.clocks import Clock, elapsed, resolution_ns
 from breakeven.timing.epochs import Run, train_epochs
 from breakeven.timing.loop import Plan, Progress, Samples, sample_training
+from breakeven.timing.peaks import Reached, sample_peak
 from breakeven.timing.watching import Probe
 
 __all__ = [
@@ -16,11 +17,13 @@ __all__ = [
     "Plan",
     "Probe",
     "Progress",
+    "Reached",
     "Run",
     "Samples",
     "elapsed",
     "resolution_ns",
     "sample_calls",
+    "sample_peak",
     "sample_stream",
     "sample_training",
     "train_epochs",

@@ -14,6 +14,9 @@ from typing import TypeAlias
 
 from breakeven.errors import UserError
 
+WINOGRAD_TILE = 4
+"""Outputs along a side of a tile of the thriftiest convolution in use, F(4x4, 3x3): Lavin and Gray 2016."""
+
 Shape: TypeAlias = tuple[int, ...]  # (channels, height, width) or (features,): one sample, no batch
 
 
@@ -205,6 +208,22 @@ def training_flops(model: Model, batch: int = 1) -> int:
     Three times the forward pass less the first layer's input gradient, which nobody asks for.
     """
     return batch * sum(cost.training_flops for cost in layer_costs(model))
+
+
+def least_flops(model: Model, batch: int = 1, *, training: bool) -> float:
+    """FLOPs that a batch takes at least, whatever the algorithm: fewer than nominal where Winograd may run.
+
+    m x m outputs of a k x k convolution with stride 1 take (m + k - 1)^2 multiplications instead of (m k)^2:
+    a quarter at m = 4 and k = 3. Real kernels save less: this bounds what can be true.
+    """
+    saved = {
+        leaf.name: ((WINOGRAD_TILE + leaf.kernel - 1) / (WINOGRAD_TILE * leaf.kernel)) ** 2
+        for leaf in leaves(model.nodes)
+        if isinstance(leaf, Conv2d) and leaf.stride == 1
+    }
+    costs = layer_costs(model)
+    flops = sum((c.training_flops if training else c.flops) * saved.get(c.name, 1.0) for c in costs)
+    return batch * flops
 
 
 def forward_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:

@@ -3,10 +3,10 @@
 Knows nothing about clocks or studies. This module imports no torch: the modules beside it do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from breakeven.records.case import Case
-from breakeven.runtimes import Availability, Prepared
+from breakeven.records.case import Case, Device
+from breakeven.runtimes import Availability, Peak, Prepared
 
 PRELOAD = (
     "numpy",
@@ -25,6 +25,28 @@ PRELOAD = (
 INSTALL = 'pip install "breakeven[torch]"'
 PRECISIONS = ("default", "fp32", "tf32", "bf16")
 OPTIMIZER_IMPLS = ("auto", "for-loop", "foreach", "fused")
+
+PEAKS = {
+    "cpu": {
+        "matmul_fp32": "tflop_per_s",
+        "matmul_bf16": "tflop_per_s",
+        "triad": "gb_per_s",
+        "copy": "gb_per_s",
+    },
+    "cuda": {
+        "matmul_fp32": "tflop_per_s",
+        "matmul_tf32": "tflop_per_s",
+        "matmul_fp16": "tflop_per_s",
+        "matmul_bf16": "tflop_per_s",
+        "matmul_int8": "top_per_s",
+        "copy": "gb_per_s",
+        "host_to_device_pinned": "gb_per_s",
+        "host_to_device_pageable": "gb_per_s",
+        "device_to_host_pinned": "gb_per_s",
+        "device_to_host_pageable": "gb_per_s",
+    },
+}
+"""Kind of device -> its measured ceilings, each with its unit."""
 
 
 def availability() -> Availability:
@@ -53,6 +75,18 @@ def prepare(case: Case) -> Prepared:
     if reason := supports(case):
         raise Unsupported(reason)
     return prepared.prepare(case)
+
+
+def peaks(device: Device) -> Mapping[str, str]:
+    """The ceilings that can be measured on this kind of device: name and unit."""
+    return PEAKS.get(device.kind, {})
+
+
+def peak(device: Device, name: str) -> Peak:
+    """Builds one of them in this process."""
+    from breakeven.runtimes.torch import ceilings
+
+    return ceilings.peak(device, name)
 
 
 def _not_built(case: Case) -> Iterator[str]:

@@ -5,7 +5,7 @@ Only the `fp32_precision` settings are used: once one of them is set, reading `a
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -62,18 +62,27 @@ def probe(
     which lets Winograd's rounding pass and neither truncation nor rounding of the input.
     """
     layer = _unit_layer(module, device, memory_format)
-    kept = 0
-    for first in range(1, PROBE_BITS + 1, shape[0]):
-        exponents = list(range(first, min(first + shape[0], PROBE_BITS + 1)))
-        values = torch.ones(shape[0], dtype=torch.float64)
+    bits, found = kept(
+        lambda values: _response(layer, values, shape, precision, device, memory_format), shape[0]
+    )
+    return {"bits": bits, "precision": found, "shape": list(shape)}
+
+
+def kept(product: Callable[[torch.Tensor], list[float]], rows: int) -> tuple[int, str | None]:
+    """Mantissa bits of its input that `product` keeps, and the name of that precision.
+
+    `product` takes `rows` FP64 values and returns each of them times 1, by the arithmetic in question.
+    """
+    bits = 0
+    for first in range(1, PROBE_BITS + 1, rows):
+        exponents = list(range(first, min(first + rows, PROBE_BITS + 1)))
+        values = torch.ones(rows, dtype=torch.float64)
         values[: len(exponents)] = torch.tensor([1 + 2.0**-k for k in exponents], dtype=torch.float64)
-        out = _response(layer, values, shape, precision, device, memory_format)
-        for k, value in zip(exponents, out, strict=False):
-            if k == kept + 1 and abs(value - (1 + 2.0**-k)) <= 2.0 ** -(k + 2):
-                kept = k
-    large = torch.full((shape[0],), FP16_OVERFLOW, dtype=torch.float64)
-    overflows = not all(map(_finite, _response(layer, large, shape, precision, device, memory_format)))
-    return {"bits": kept, "precision": classify(kept, overflows), "shape": list(shape)}
+        for k, value in zip(exponents, product(values), strict=False):
+            if k == bits + 1 and abs(value - (1 + 2.0**-k)) <= 2.0 ** -(k + 2):
+                bits = k
+    large = torch.full((rows,), FP16_OVERFLOW, dtype=torch.float64)
+    return bits, classify(bits, not all(map(_finite, product(large))))
 
 
 def classify(bits: int, overflows: bool) -> str | None:
