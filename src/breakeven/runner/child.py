@@ -53,11 +53,12 @@ def emit(event_fd: int, event: Mapping[str, Any]) -> None:
 
 def main(request: Mapping[str, Any], event_fd: int) -> None:
     """Runs the request (`what`: attempt, full or check) and emits {"event": "result", "result": {...}}."""
-    signal.signal(signal.SIGTERM, _on_stop)
-    emit(event_fd, {"event": "result", "result": _outcome(request, event_fd)})
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    result = _outcome(request, event_fd)
+    emit(event_fd, {"event": "result", "token": request["token"], "result": result})
 
 
-def _on_stop(signum: int, frame: object) -> None:
+def ask_to_stop(signum: int, frame: object) -> None:
     global _stop_requested
     _stop_requested = True
 
