@@ -3,8 +3,8 @@
 Knows nothing about studies or files. It runs no operation of the framework and never touches an accelerator,
 so that every child starts as a fresh process would, minus the seconds of imports. It is a program of its own
 (`python -m breakeven.runner.parent RUNTIME CONTROL_FD EVENT_FD RUNNER_PID`), so that its environment can
-differ from the runner's and nothing of the runner's state leaks in. Requests come as JSON lines on stdin. What
-became of a child goes out as JSON lines on CONTROL_FD, which no child has; EVENT_FD is the children's.
+differ from the runner's and nothing of the runner's state leaks in. Requests come as JSON lines on stdin.
+What became of a child goes out as JSON lines on CONTROL_FD, which no child has; EVENT_FD is the children's.
 """
 
 import contextlib
