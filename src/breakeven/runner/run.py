@@ -244,14 +244,10 @@ def _settled_elsewhere(session: Session, case: Case) -> tuple[str, str] | None:
 def _check_once(session: Session, planned: PlannedCase) -> tuple[str, str] | None:
     """Runs the case's checks if this machine has none yet. Returns the outcome that bars it, or None."""
     case = planned.case
-    for line in session.lines:
-        if isinstance(line, Check) and (line.case_id, line.fingerprint_id) == (
-            case.case_id,
-            session.fingerprint_id,
-        ):
-            return (
-                None if line.outcome in RETRIED | {"ok", "interrupted"} else (line.outcome, line.reason or "")
-            )
+    where = (case.case_id, session.fingerprint_id)
+    made = [c for c in session.lines if isinstance(c, Check) and (c.case_id, c.fingerprint_id) == where]
+    if made and (made[-1].outcome not in RETRIED or len(made) > 1 or session.is_own(made[-1])):
+        return _barred(made[-1])
     session.tell("attempt", label=label(planned), phase="check")
     started = now()
     _, ending = send(session, planned, {"what": "check"}, replicate=0, number=0)
@@ -259,7 +255,13 @@ def _check_once(session: Session, planned: PlannedCase) -> tuple[str, str] | Non
         return None
     line = _check_line(session, case, started, ending.result or dataclasses.asdict(ending))
     session.append(line)
-    return None if line.outcome in RETRIED | {"ok"} else (line.outcome, line.reason or "")
+    return _barred(line)
+
+
+def _barred(line: Check) -> tuple[str, str] | None:
+    """Outcome and reason of a check that bars its case. One that did not come to its end bars nothing."""
+    passed = line.outcome in RETRIED | {"ok", "interrupted"}
+    return None if passed else (line.outcome, line.reason or "")
 
 
 def _check_line(session: Session, case: Case, started: str, result: Mapping[str, Any]) -> Check:

@@ -62,9 +62,9 @@ class Session:
     def attempts(self) -> list[Attempt]:
         return [line for line in self.lines if isinstance(line, Attempt)]
 
-    def is_own(self, attempt: Attempt) -> bool:
+    def is_own(self, line: Line) -> bool:
         """Whether this run made it. Told by its place in the file: a clock may be set back meanwhile."""
-        return any(line is attempt for line in self.lines[self.earlier :])
+        return any(own is line for own in self.lines[self.earlier :])
 
     def append(self, line: Line) -> None:
         results_file.append(self.path, line)
