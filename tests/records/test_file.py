@@ -150,7 +150,7 @@ def test_fuzzed_bytes_are_read_or_refused_in_one_line(data: bytes) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=1000)
 def test_fuzzed_records_are_read_or_refused(data: st.DataObject) -> None:
     value = json.loads(file.encode(attempt()))
     key = data.draw(st.sampled_from(sorted(value)))

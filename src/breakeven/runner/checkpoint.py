@@ -83,7 +83,8 @@ def _refused(state: Path, what: str) -> str:
 def _read(state: Path) -> tuple[Saved, dict[str, str]]:
     from pydantic import TypeAdapter
 
-    value: Any = json.loads((state / INDEX).read_text(encoding="utf-8"))
+    text = (state / INDEX).read_text(encoding="utf-8")
+    value = TypeAdapter(dict[str, Any]).validate_python(json.loads(text))
     files = TypeAdapter(dict[str, str]).validate_python(value.pop("files"))
     saved = TypeAdapter(Saved).validate_python(value)
     if [epoch.index for epoch in saved.epochs] != list(range(len(saved.epochs))):
