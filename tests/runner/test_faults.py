@@ -100,6 +100,7 @@ def test_a_parent_that_died_between_two_attempts_costs_none(tmp_path: Path, tag:
     assert len({line.parent_id for line in lines}) == 4
 
 
+@pytest.mark.slow
 def test_a_parent_that_stopped_answering_is_ended_after_a_while(
     tmp_path: Path, tag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_parent_that_stopped_answering_is_ended_after_a_while(
     assert no_orphans(tag)
 
 
+@pytest.mark.slow
 def test_a_flood_of_50_mb_is_read_and_dropped(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     api.measure(study(f"{FAST}:fault=flood"), tmp_path)

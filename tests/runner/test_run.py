@@ -85,10 +85,8 @@ def test_a_wide_interval_gets_more_processes(tmp_path: Path) -> None:
         ("silent", "error", "exit status 0 without a result"),
         ("oom", "oom", "out of memory"),
         ("hang", "timeout", "no result within"),
-        ("stubborn", "timeout", "no result within"),
         ("eat", "oom", "MemoryError"),
         ("garbage", "ok", None),
-        ("forge", "ok", None),
     ],
 )
 def test_a_fault_is_an_outcome_and_the_study_goes_on(

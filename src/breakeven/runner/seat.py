@@ -48,11 +48,15 @@ class Seat:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
-    """How an attempt ended: its `result` if it sent one, else the outcome and reason that the runner saw."""
+    """How an attempt ended: its `result` if it sent one, else the outcome and reason that the runner saw.
+
+    `begun` is False where the parent was killed before it forked a child: nothing has run yet.
+    """
 
     result: Mapping[str, Any] | None
     outcome: str | None = None
     reason: str | None = None
+    begun: bool = True
     last_words: str = ""
 
 
@@ -113,9 +117,8 @@ def attempt(
         seat.process.stdin.write((json.dumps({**request, "token": token}) + "\n").encode())
         seat.process.stdin.flush()
     except OSError:
-        return Ending(
-            result=None, outcome="killed", reason="the prepared parent died", last_words=_words(seat)
-        )
+        reason = "the prepared parent died"
+        return Ending(result=None, outcome="killed", reason=reason, begun=False, last_words=_words(seat))
     oom_before = _oom_kills()
     ending = _watch(seat, token, timeout_s=timeout_s, on_event=on_event, hurry=hurry)
     if ending.outcome == "killed" and _oom_kills() > oom_before:
@@ -267,7 +270,8 @@ def _orphaned(seat: Seat, watch: _Watch) -> Ending:
         else ("error", f"start failed: {last[:200]}")
     )
     outcome, reason = watch.stopped or died
-    return Ending(result=None, outcome=outcome, reason=reason, last_words=words)
+    begun = seat.child is not None or outcome != "killed"
+    return Ending(result=None, outcome=outcome, reason=reason, begun=begun, last_words=words)
 
 
 def _last_line(words: str) -> str:

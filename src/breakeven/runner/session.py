@@ -111,7 +111,20 @@ def tries(session: Session, case: Case, replicate: int, region: Region) -> int:
 def send(
     session: Session, planned: PlannedCase, request: Mapping[str, Any], *, replicate: int, number: int
 ) -> tuple[str, Ending]:
-    """Sends one request to the case's prepared parent; that parent's id and how the attempt ended."""
+    """Sends one request to the case's prepared parent; that parent's id and how the attempt ended.
+
+    A parent that was killed before it forked costs nothing: a fresh one is asked, once.
+    """
+    for last in (False, True):
+        parent_id, ending = _sent(session, planned, request, replicate=replicate, number=number)
+        if ending.begun or last:
+            break
+    return parent_id, ending
+
+
+def _sent(
+    session: Session, planned: PlannedCase, request: Mapping[str, Any], *, replicate: int, number: int
+) -> tuple[str, Ending]:
     case = planned.case
     seat = _seat(session, case)
     seed = f"{session.study.order_seed}/{case.case_id}/{replicate}/{number}"
@@ -149,8 +162,6 @@ def seat_key(case: Case) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 def _seat(session: Session, case: Case) -> Seat:
     key = seat_key(case)
-    if key in session.seats and not alive(session.seats[key]):
-        close_seat(session.seats.pop(key))  # it died between two attempts: that costs none of them
     if key not in session.seats:
         session.seats[key] = open_seat(case.tuning.runtime, dict(case.tuning.env))
     return session.seats[key]
