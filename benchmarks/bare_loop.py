@@ -21,7 +21,6 @@ import quiet
 
 from breakeven import api
 from breakeven.records.lines import steady_step_ns
-from breakeven.stats import paired_ratio
 
 BATCH = 128
 
@@ -106,8 +105,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--data", default="fashion-mnist")
-    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--minutes", type=float, default=15.0, help="stop after this long at the latest")
     parser.add_argument("--load", type=float, default=0.7)
     parser.add_argument("--wait", type=float, default=0.0, help="minutes to wait for a quiet machine")
     parser.add_argument(
@@ -121,28 +121,20 @@ def main() -> None:
     here = [sys.executable, __file__, "--bare", "--device", args.device, "--model", args.model]
     here += ["--data", args.data, "--seconds", str(args.seconds)]
     load = quiet.wait(args.load, args.wait)
-    bare_ms: dict[int, float] = {}
-    harness_ms: dict[int, float] = {}
-    for pair in range(args.pairs):
-        for who in ("bare", "harness") if pair % 2 == 0 else ("harness", "bare"):
-            if who == "bare":
-                done = subprocess.run(here, capture_output=True, text=True, check=True)
-                bare_ms[pair] = float(done.stdout.split()[-1])
-            else:
-                harness_ms[pair] = harness(args.model, args.data, args.device, args.seconds)
-        print(f"pair {pair}: harness / bare {harness_ms[pair] / bare_ms[pair]:.3f}", file=sys.stderr)
-    found = paired_ratio(harness_ms, bare_ms)
-    assert found is not None
-    interval = found.interval
+
+    def bare_ms() -> float:
+        done = subprocess.run(here, capture_output=True, text=True, check=True)
+        return float(done.stdout.split()[-1])
+
     result = {
-        "what": "as-written step: harness / bare loop, pairs interleaved in one run",
-        "model": args.model, "device": args.device, "data": args.data, "pairs": args.pairs,
+        "what": "as-written step: harness / bare loop, pairs of fresh processes interleaved in one run",
         "bound": "0.95 <= ratio <= 1.05",
-        "ratio": interval.estimate, "low": interval.low, "high": interval.high,
-        "ratios": [harness_ms[k] / bare_ms[k] for k in sorted(bare_ms)],
+        "model": args.model, "device": args.device, "data": args.data,
+        **quiet.pairs(
+            lambda: harness(args.model, args.data, args.device, args.seconds),
+            bare_ms, args.pairs, args.minutes,
+        ),
     }  # fmt: skip
-    if args.device.startswith("cuda"):
-        result |= {"harness_ms": list(harness_ms.values()), "bare_ms": list(bare_ms.values())}
     quiet.save(result, args.o, load)
 
 

@@ -9,7 +9,6 @@ steps a block. The ratio harness / bare should be 1; the bound is 1 %.
 
 import argparse
 import statistics
-import sys
 import time
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import quiet
 
 from breakeven import api, runtimes
 from breakeven.runtimes import Prepared
-from breakeven.stats import paired_ratio
 from breakeven.timing import Plan, sample_training
 from breakeven.timing.probes import probes_for
 
@@ -52,8 +50,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--data", default="fashion-mnist")
-    parser.add_argument("--pairs", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--minutes", type=float, default=10.0, help="stop after this long at the latest")
     parser.add_argument("--load", type=float, default=0.7)
     parser.add_argument("--wait", type=float, default=0.0, help="minutes to wait for a quiet machine")
     parser.add_argument("-o", type=Path)
@@ -64,25 +63,15 @@ def main() -> None:
     load = quiet.wait(args.load, args.wait)
     prepared = runtimes.load(planned.case.tuning.runtime).prepare(planned.case)
     _, n_steps = harness(prepared, planned.case, args.seconds)  # warms up, and finds the size of a block
-    measured: dict[int, float] = {}
-    plain: dict[int, float] = {}
-    for pair in range(args.pairs):
-        for who in ("bare", "harness") if pair % 2 == 0 else ("harness", "bare"):
-            if who == "bare":
-                plain[pair] = bare(prepared, n_steps, args.seconds)
-            else:
-                measured[pair], n_steps = harness(prepared, planned.case, args.seconds)
-        print(f"pair {pair}: harness / bare {measured[pair] / plain[pair]:.4f}", file=sys.stderr)
-    found = paired_ratio(measured, plain)
-    assert found is not None
-    interval = found.interval
     result = {
         "what": "step time: harness / bare loop of the same prepared step, pairs interleaved in one process",
         "bound": "0.99 <= ratio <= 1.01",
-        "model": args.model, "device": args.device, "data": args.data, "pairs": args.pairs,
-        "ratio": interval.estimate, "low": interval.low, "high": interval.high,
-        "median_ratio": statistics.median(measured[k] / plain[k] for k in plain),
-        "ratios": [measured[k] / plain[k] for k in sorted(plain)],
+        "model": args.model, "device": args.device, "data": args.data, "steps_a_block": n_steps,
+        **quiet.pairs(
+            lambda: harness(prepared, planned.case, args.seconds)[0],
+            lambda: bare(prepared, n_steps, args.seconds),
+            args.pairs, args.minutes,
+        ),
     }  # fmt: skip
     quiet.save(result, args.o, load)
 
