@@ -9,7 +9,7 @@ PIP_EDITABLE := $(PIP_INSTALL) --build-constraint constraints.txt --editable
 .DELETE_ON_ERROR:
 # Two pips must not write to one environment at once.
 .NOTPARALLEL:
-.PHONY: help setup dev data browser run check lint test docs wheelhouse pins clean
+.PHONY: help setup dev data browser run check lint test bench docs wheelhouse pins clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -49,8 +49,8 @@ run: setup ## measure this machine: breakeven run quick
 	$(BIN)/breakeven run quick
 
 lint: dev
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
 
@@ -62,6 +62,16 @@ docs: dev ## build the documentation into site/, warnings are errors
 
 test: setup dev data browser lint docs ## everything that has to pass before a merge
 	$(BIN)/pytest
+
+BENCH_DEVICE ?= cpu
+BENCH_MODELS ?= simple-cnn resnet18
+BENCH := $(BIN)/python benchmarks
+BENCH_END = --device $(BENCH_DEVICE) --wait 10 -o benchmarks/results
+
+bench: setup data ## what measuring costs, and the harness against bare loops: half an hour on a quiet machine
+	$(BENCH)/overhead.py $(BENCH_END)/overhead-$(BENCH_DEVICE).json
+	for model in $(BENCH_MODELS); do for what in harness_step bare_loop; do \
+		$(BENCH)/$$what.py --model $$model $(BENCH_END)/$$what-$$model-$(BENCH_DEVICE).json || exit 1; done; done
 
 wheelhouse: $(VENV)/pip.stamp ## wheels for a machine without network: make wheelhouse PYTHON_VERSION=3.12
 	PYTHON=$(abspath $(BIN)/python) tools/wheelhouse.sh

@@ -1,15 +1,14 @@
 """The harness against the loop people write: the as-written step, interleaved in one run, as ratios.
 
-A bare loop is a fresh process with a torch DataLoader, per-sample PIL transforms, zero_grad, forward, backward,
-Adam and loss.item(), timed over many steps by perf_counter. The harness measures the same case its own way. Both
-alternate (A B B A ...) so that a drift of the machine hits both. The ratio harness / bare should be 1; the bound
-is 5 %.
+A bare loop is a fresh process with a torch DataLoader, per-sample PIL transforms, zero_grad, forward,
+backward, Adam and loss.item(), timed over many steps by perf_counter. The harness measures the same case its
+own way. Both alternate (A B B A ...) so that a drift of the machine hits both. The ratio harness / bare
+should be 1; the bound is 5 %.
 
-    python benchmarks/bare_loop.py --device cpu --model resnet18 --pairs 6 -o benchmarks/results/bare_loop-cpu.json
+    python benchmarks/bare_loop.py --model resnet18 -o benchmarks/results/bare_loop-resnet18-cpu.json
 """
 
 import argparse
-import json
 import random
 import statistics
 import subprocess
@@ -18,9 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import quiet
+
 from breakeven import api
 from breakeven.records.lines import steady_step_ns
-from breakeven.stats import paired_ratio
 
 BATCH = 128
 
@@ -105,9 +105,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--data", default="fashion-mnist")
-    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=6.0)
-    parser.add_argument("--bare", action="store_true", help="print one bare measurement (used by this script)")
+    parser.add_argument("--minutes", type=float, default=15.0, help="stop after this long at the latest")
+    parser.add_argument("--load", type=float, default=0.7)
+    parser.add_argument("--wait", type=float, default=0.0, help="minutes to wait for a quiet machine")
+    parser.add_argument(
+        "--bare", action="store_true", help="print one bare measurement (used by this script)"
+    )
     parser.add_argument("-o", type=Path)
     args = parser.parse_args()
     if args.bare:
@@ -115,30 +120,22 @@ def main() -> None:
         return
     here = [sys.executable, __file__, "--bare", "--device", args.device, "--model", args.model]
     here += ["--data", args.data, "--seconds", str(args.seconds)]
-    bare_ms: dict[int, float] = {}
-    harness_ms: dict[int, float] = {}
-    for pair in range(args.pairs):
-        for who in ("bare", "harness") if pair % 2 == 0 else ("harness", "bare"):
-            if who == "bare":
-                done = subprocess.run(here, capture_output=True, text=True, check=True)
-                bare_ms[pair] = float(done.stdout.split()[-1])
-            else:
-                harness_ms[pair] = harness(args.model, args.data, args.device, args.seconds)
-        print(f"pair {pair}: harness / bare {harness_ms[pair] / bare_ms[pair]:.3f}", file=sys.stderr)
-    found = paired_ratio(harness_ms, bare_ms)
-    assert found is not None
-    interval = found.interval
+    load = quiet.wait(args.load, args.wait)
+
+    def bare_ms() -> float:
+        done = subprocess.run(here, capture_output=True, text=True, check=True)
+        return float(done.stdout.split()[-1])
+
     result = {
-        "what": "as-written step: harness / bare loop, pairs interleaved in one run",
-        "model": args.model, "device": args.device, "data": args.data, "pairs": args.pairs,
-        "ratio": interval.estimate, "low": interval.low, "high": interval.high,
-        "ratios": [harness_ms[k] / bare_ms[k] for k in sorted(bare_ms)],
+        "what": "as-written step: harness / bare loop, pairs of fresh processes interleaved in one run",
+        "bound": "0.95 <= ratio <= 1.05",
+        "model": args.model, "device": args.device, "data": args.data,
+        **quiet.pairs(
+            lambda: harness(args.model, args.data, args.device, args.seconds),
+            bare_ms, args.pairs, args.minutes,
+        ),
     }  # fmt: skip
-    if args.device.startswith("cuda"):
-        result |= {"harness_ms": list(harness_ms.values()), "bare_ms": list(bare_ms.values())}
-    print(json.dumps(result, indent=1))
-    if args.o:
-        args.o.write_text(json.dumps(result, indent=1) + "\n")
+    quiet.save(result, args.o, load)
 
 
 if __name__ == "__main__":

@@ -140,6 +140,52 @@ def test_clocks_are_read_by_the_timing_loop(path: Path) -> None:
     assert list(clock_reads(tree_of(path), forbidden)) == []
 
 
+UNSAFE = {"cPickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
+YAML = {
+    "compose",
+    "Node",
+    "ScalarNode",
+    "SequenceNode",
+    "MappingNode",
+    "SafeLoader",
+    "MarkedYAMLError",
+    "reader",
+}
+
+
+def unsafe_reads(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Where a module may run code that a file holds: pickles, and YAML that makes objects."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                names = [alias.name for alias in node.names]
+                module = getattr(node, "module", None) or ""
+                yield from ((node.lineno, n) for n in [module, *names] if n.partition(".")[0] in UNSAFE)
+                if module.partition(".")[0] == "yaml":
+                    yield node.lineno, "from yaml"
+            case ast.Attribute(value=ast.Name(id="yaml"), attr=name) if name not in YAML:
+                yield node.lineno, f"yaml.{name}"
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="load"), keywords=keywords):
+                if not any(k.arg == "weights_only" and ast.unparse(k.value) == "True" for k in keywords):
+                    yield node.lineno, "torch.load"
+            case ast.keyword(arg="allow_pickle", value=value) if ast.unparse(value) != "False":
+                yield value.lineno, "allow_pickle"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_file_can_bring_code_with_it(path: Path) -> None:
+    """CIFAR-10 is published as pickles: its reader's own unpickler admits four harmless names."""
+    allowed = {"pickle"} if path == SOURCE / "workloads" / "cifar.py" else set()
+    assert [row for row in unsafe_reads(tree_of(path)) if row[1] not in allowed] == []
+
+
+def test_a_date_is_read_in_one_place_and_only_written_down() -> None:
+    """No duration and no decision comes from the wall clock."""
+    users = [name_of(path) for path in MODULES if re.search(r"\bdatetime\b", path.read_text())]
+    assert users == ["src/breakeven/runner/session.py"]
+    assert (SOURCE / "runner" / "session.py").read_text().count("datetime") == 3  # import, now
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_heavy_packages_are_imported_in_functions(path: Path) -> None:
     """A runtime's own modules may import its framework: its `__init__` imports them in functions only."""
@@ -161,6 +207,12 @@ def test_the_checks_above_can_fail() -> None:
     clocks = ast.parse("import time as t\nfrom time import monotonic_ns as now\nt.perf_counter()\nt.sleep(1)")
     assert sorted(name for _, name in clock_reads(clocks, CLOCKS)) == ["monotonic_ns", "perf_counter"]
     assert list(clock_reads(clocks, WALL_CLOCKS)) == []
+    unsafe = ast.parse(
+        "import pickle\nfrom yaml import load\nyaml.full_load(x)\ntorch.load(x)\n"
+        "torch.load(x, weights_only=False)\nnp.load(x, allow_pickle=True)\n"
+        "torch.load(x, weights_only=True)\nyaml.compose(x, Loader=yaml.SafeLoader)\n"
+    )
+    assert sorted({line for line, _ in unsafe_reads(unsafe)}) == [1, 2, 3, 4, 5, 6]
     imports = ast.parse(
         "try:\n import torch.nn\nexcept ImportError:\n import jax\n"
         "class A:\n from scipy import stats\n"

@@ -127,6 +127,14 @@ def test_damage_in_the_middle_is_refused_with_its_line_number(tmp_path: Path, da
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(("old", "new"), [(b'"ns":5000', b'"ns":-5'), (b'"n_steps":2', b'"n_steps":0')])
+def test_a_block_that_cannot_be_is_refused(old: bytes, new: bytes) -> None:
+    text = file.encode(attempt())
+    assert old in text
+    with pytest.raises(ValueError, match="no block of steps"):
+        file.decode(text.replace(old, new))
+
+
 def test_another_major_version_is_refused() -> None:
     with pytest.raises(ValueError, match="schema"):
         file.decode(file.encode(attempt()).replace(b'"schema":"1.0"', b'"schema":"2.0"'))
@@ -150,7 +158,7 @@ def test_fuzzed_bytes_are_read_or_refused_in_one_line(data: bytes) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=1000)
 def test_fuzzed_records_are_read_or_refused(data: st.DataObject) -> None:
     value = json.loads(file.encode(attempt()))
     key = data.draw(st.sampled_from(sorted(value)))

@@ -85,7 +85,8 @@ def test_a_wide_interval_gets_more_processes(tmp_path: Path) -> None:
         ("silent", "error", "exit status 0 without a result"),
         ("oom", "oom", "out of memory"),
         pytest.param("hang", "timeout", "no result within", marks=pytest.mark.slow),
-        ("flood", "ok", None),
+        ("eat", "oom", "MemoryError"),
+        ("garbage", "ok", None),
     ],
 )
 def test_a_fault_is_an_outcome_and_the_study_goes_on(
@@ -105,14 +106,12 @@ def test_what_failed_gets_one_more_try_on_the_next_run_and_no_third(tmp_path: Pa
     broken = study("sim:gpu:step_ms=2:fault=error", replicates=1, max_replicates=1)
     for expected in (1, 1, 0):
         assert api.measure(broken, tmp_path).attempts == expected
-        time.sleep(0.01)
     assert [line.attempt for line in measured(tmp_path)] == [0, 1]
 
 
 def test_what_failed_once_and_then_worked_is_ok(tmp_path: Path) -> None:
     once = study("sim:gpu:step_ms=2:fault=kill:fault_attempt=0", replicates=1, max_replicates=1)
     api.measure(once, tmp_path)
-    time.sleep(0.01)
     api.measure(once, tmp_path)
     assert [line.outcome for line in measured(tmp_path)] == ["killed", "ok"]
 

@@ -407,7 +407,7 @@ documents = st.dictionaries(st.sampled_from(sorted(StudyKeys.model_fields)), val
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=1000)
 @given(st.one_of(mutated, shuffled, documents, st.text(max_size=200), st.binary(max_size=200)))
 def test_any_text_gives_a_study_or_one_line(text: str | bytes) -> None:
     try:

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,19 +139,31 @@ def locate(path: str | Path) -> Path:
     here = Path(path)
     if here.is_dir():
         here = here / NAME
-    if not here.exists():
+    if not os.path.lexists(here):
         raise UserError(f"no results at {path}: run a study first, or name a folder with {NAME}")
     return here
+
+
+def read_if_there(path: Path) -> Results:
+    """All records of a file, none if there is no file yet. Raises UserError, one line, for anything else.
+
+    What is no regular file is refused: a pipe would be waited for without end.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UserError(f"cannot read {path}: it is no regular file; move it away")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return Results(path=str(path), lines=())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    return read_text(data, str(path))
 
 
 def read(path: str | Path) -> Results:
     """Reads a results file or folder. Raises UserError, one line, if it is missing, unreadable or damaged."""
     where = locate(path)
-    try:
-        data = where.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {where}: {error.strerror}") from error
-    results = read_text(data, str(where))
+    results = read_if_there(where)
     if not results.lines:
         raise UserError(f"{where} holds no results: it is empty or was cut off in its first line")
     return results

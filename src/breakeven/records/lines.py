@@ -56,6 +56,10 @@ class Block:
     warmup: bool = False
     boundary: bool = False
 
+    def __post_init__(self) -> None:
+        if self.n_steps < 1 or self.samples < 0 or self.ns < 0:
+            raise ValueError(f"no block of steps: {self.n_steps} steps, {self.samples} samples, {self.ns} ns")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Epoch:
@@ -225,12 +229,12 @@ KINDS: dict[str, type[Any]] = {
 
 
 def steady_step_ns(attempt: Attempt) -> float | None:
-    """Median nanoseconds a step over the steady blocks of one process; None if it has none.
+    """Median nanoseconds a step over the steady blocks of one process; None if it has none above 0.
 
     Blocks of warm-up and blocks that hold an epoch boundary are left out.
     """
     steady = [b.ns / b.n_steps for b in attempt.blocks if not (b.warmup or b.boundary)]
-    return statistics.median(steady) if steady else None
+    return (statistics.median(steady) or None) if steady else None
 
 
 def replace(line: Attempt, **changes: Any) -> Attempt:

@@ -7,7 +7,6 @@ is always sent unless the process itself dies, which the runner sees.
 import contextlib
 import json
 import os
-import shutil
 import signal
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from breakeven.errors import Mismatch, Unsupported, UserError
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Case, Device, parse_device
 from breakeven.records.lines import Epoch
+from breakeven.runner import checkpoint
 from breakeven.runner.wire import case_from_json
 from breakeven.timing import (
     Plan,
@@ -65,11 +65,12 @@ def emit(event_fd: int, event: Mapping[str, Any]) -> None:
 
 def main(request: Mapping[str, Any], event_fd: int) -> None:
     """Runs a request (`what`: attempt, full, check, ceilings), emits {"event": "result", "result": {...}}."""
-    signal.signal(signal.SIGTERM, _on_stop)
-    emit(event_fd, {"event": "result", "result": _outcome(request, event_fd)})
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    result = _outcome(request, event_fd)
+    emit(event_fd, {"event": "result", "token": request["token"], "result": result})
 
 
-def _on_stop(signum: int, frame: object) -> None:
+def ask_to_stop(signum: int, frame: object) -> None:
     global _stop_requested
     _stop_requested = True
 
@@ -196,7 +197,7 @@ def _ceilings(request: Mapping[str, Any], event_fd: int) -> Result:
     before = gpu_baseline(device)
     for name in request["names"]:
         found = _ceiling(runtime, device, name, request["budget_s"], before)
-        emit(event_fd, {"event": "ceiling", "name": name, **found})
+        emit(event_fd, {"event": "ceiling", "token": request["token"], "name": name, **found})
     return {"outcome": "ok"}
 
 
@@ -279,13 +280,21 @@ def _full(
     """A full run: every epoch and its test accuracy; saved at each epoch's end, so that it can be resumed."""
     assert case.work.recipe is not None
     total = case.work.recipe.epochs
-    folder, first, kept = Path(request["checkpoint"]), int(request["first_epoch"]), list(request["earlier"])
+    folder = Path(request["checkpoint"])
+    kept = [Epoch(**epoch) for epoch in request["earlier"]]
+    first = len(kept)
     if first:
         prepared.restore(folder / "state")
 
     def on_epoch(epoch: Epoch) -> None:
-        kept.append(to_json(epoch))
-        _save(folder, prepared, kept, request["attempt"])
+        kept.append(epoch)
+        saved = checkpoint.Saved(
+            case_id=case.case_id,
+            replicate=request["replicate"],
+            attempt=request["attempt"],
+            epochs=tuple(kept),
+        )
+        checkpoint.save(folder, saved, prepared.save)
         emit(event_fd, {"event": "epoch", "step_ns": epoch.train_ns / epoch.steps, "done": len(kept) / total})
 
     run = train_epochs(
@@ -303,16 +312,4 @@ def _full(
     if len(kept) < total:
         reason = f"stopped after {len(kept)} of {total} epochs"
         return result | {"outcome": "interrupted", "reason": reason}
-    shutil.rmtree(folder, ignore_errors=True)
-    return result | {"accuracy": run.epochs[-1].accuracy if run.epochs else None}
-
-
-def _save(folder: Path, prepared: runtimes.Prepared, epochs: list[Any], attempt: int) -> None:
-    """Saves the training state so that a crash at any moment leaves the old one or the new one whole."""
-    fresh, state = folder / "state.new", folder / "state"
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    prepared.save(fresh)
-    (fresh / "epochs.json").write_text(json.dumps({"attempt": attempt, "epochs": epochs}), encoding="utf-8")
-    shutil.rmtree(state, ignore_errors=True)
-    fresh.rename(state)
+    return result | {"accuracy": kept[-1].accuracy}

@@ -3,15 +3,14 @@
 Knows nothing about sampled attempts.
 """
 
-import json
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from breakeven.errors import UserError
+from breakeven.records.canonical import to_json
 from breakeven.records.lines import FINAL, RETRIED, Attempt
+from breakeven.runner import checkpoint
 from breakeven.runner.plan import PlannedCase, schedule
 from breakeven.runner.session import Session, attempt_line, attempt_once, close_seats, label, now
 
@@ -37,6 +36,8 @@ def run_all(session: Session) -> str | None:
         close_seats(session)  # a replicate's process comes from a fresh parent
         line = _full_run(session, planned, replicate, order, budget_s)
         session.add(line, label(planned))
+        if line.outcome == "ok":
+            shutil.rmtree(_folder(session, planned, replicate), ignore_errors=True)
         if line.outcome == "interrupted" and not session.hurry():
             return "max-time"
     return "interrupted" if session.hurry() else None
@@ -58,16 +59,17 @@ def _full_run(
 ) -> Attempt:
     chain = _chain(session, planned, replicate)
     earlier = [epoch for a in chain for epoch in a.epochs]
-    state = _state(session, planned, replicate)
-    saved = _saved_epochs(state)
-    if len(saved) != len(earlier):
-        # The state on disk does not belong to the file's lines: begin again rather than join what differs.
-        chain, saved = [], []
+    folder = _folder(session, planned, replicate)
+    saved = checkpoint.load(folder, planned.case.case_id, replicate)
+    epochs = saved.epochs if saved else ()
+    if list(epochs) != earlier:
+        # The state on disk is not where the file's lines end: begin again rather than join what differs.
+        chain, epochs = [], ()
     request: dict[str, Any] = {
         "what": "full",
-        "checkpoint": str(state.parent),
-        "first_epoch": len(saved),
-        "earlier": saved,
+        "checkpoint": str(folder),
+        "replicate": replicate,
+        "earlier": to_json(epochs),
         "budget_s": budget_s,
         "continues": chain[-1].attempt_id if chain else None,
         "timeout_s": FULL_TIMEOUT_S if budget_s is None else budget_s + session.study.timeout + 600,
@@ -107,43 +109,30 @@ def _missing(session: Session, planned: PlannedCase, replicate: int) -> bool:
     return len(failures) < 2
 
 
-def _state(session: Session, planned: PlannedCase, replicate: int) -> Path:
-    """The folder of the last saved state. A crash between two renames leaves the whole new one beside it."""
-    folder = session.path.parent / "checkpoints" / f"{planned.case.case_id}-r{replicate}"
-    state, fresh = folder / "state", folder / "state.new"
-    if not state.exists() and (fresh / "epochs.json").exists():
-        fresh.rename(state)
-    return state
-
-
-def _saved(state: Path) -> Mapping[str, Any]:
-    try:
-        value = json.loads((state / "epochs.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {"attempt": -1, "epochs": []}
-    except (OSError, ValueError) as error:
-        raise UserError(f"saved state {state} is damaged ({error}): delete it or use --fresh") from error
-    if not isinstance(value, dict):
-        raise UserError(f"saved state {state} is damaged: delete it or use --fresh")
-    return value
-
-
-def _saved_epochs(state: Path) -> list[Any]:
-    return list(_saved(state)["epochs"])
+def _folder(session: Session, planned: PlannedCase, replicate: int) -> Path:
+    # Absolute: it is the child that writes there.
+    return session.path.parent.resolve() / "checkpoints" / f"{planned.case.case_id}-r{replicate}"
 
 
 def _recover(session: Session, planned: PlannedCase, replicate: int) -> None:
-    """Writes the line that a killed runner could not: the epochs its full run had finished and saved."""
-    saved = _saved(_state(session, planned, replicate))
-    chain = _chain(session, planned, replicate)
-    known = len([epoch for a in chain for epoch in a.epochs])
+    """Writes the line that a killed process could not: the epochs its full run had finished and saved."""
+    folder = _folder(session, planned, replicate)
     mine = _mine(session, planned, replicate)
-    if len(saved["epochs"]) <= known or any(a.attempt >= saved["attempt"] for a in mine):
+    if any(a.outcome == "ok" for a in mine):
+        shutil.rmtree(folder, ignore_errors=True)  # killed after its last line was written
         return
+    saved = checkpoint.load(folder, planned.case.case_id, replicate)
+    chain = _chain(session, planned, replicate)
+    known = [epoch for a in chain for epoch in a.epochs]
+    epochs = list(saved.epochs) if saved else []
+    if epochs == known[: len(epochs)]:
+        return  # the file has them all
+    if epochs[: len(known)] != known:
+        known, chain = [], []  # a run that began anew
     result = {
         "outcome": "interrupted",
         "reason": "the run was killed; its finished epochs were saved",
-        "epochs": saved["epochs"][known:],
+        "epochs": to_json(epochs[len(known) :]),
         "continues": chain[-1].attempt_id if chain else None,
         "nulls": {"startup_ns": "the process was killed before it could report"},
     }

@@ -8,17 +8,18 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from breakeven import __version__
 from breakeven.errors import UserError
 from breakeven.records import file as results_file
+from breakeven.records.canonical import canonical
 from breakeven.records.case import Case
 from breakeven.records.lines import (
     FINAL,
     RETRIED,
+    SCHEMA,
     Check,
     Fingerprint,
     Region,
@@ -110,8 +111,8 @@ def _set_aside(path: Path) -> None:
 
 def _begin(session: Session, fingerprint: Fingerprint) -> None:
     """Reads what is there, refuses another platform, and appends fingerprint and study lines where new."""
-    if session.path.exists() and session.path.stat().st_size:
-        session.lines = list(results_file.read_text(session.path.read_bytes(), str(session.path)).lines)
+    session.lines = list(results_file.read_if_there(session.path).lines)
+    session.earlier = len(session.lines)
     earlier = [line for line in session.lines if isinstance(line, Fingerprint)]
     difference = _difference(earlier[-1], fingerprint) if earlier else None
     if difference is not None:
@@ -220,17 +221,8 @@ def _missing(session: Session, case: Case, replicate: int, region: Region) -> bo
         return True
     if tries[-1].outcome in RETRIED:
         # One more try, on the next run: not in the run that saw the failure.
-        return len([a for a in tries if a.outcome in RETRIED]) < 2 and tries[-1].started_utc < _started_utc(
-            session
-        )
+        return len([a for a in tries if a.outcome in RETRIED]) < 2 and not session.is_own(tries[-1])
     return False
-
-
-def _started_utc(session: Session) -> str:
-    seconds = time.monotonic() - session.started
-    return datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC).isoformat(
-        timespec="milliseconds"
-    )
 
 
 def _one(session: Session, planned: PlannedCase, replicate: int, order: int) -> None:
@@ -268,35 +260,43 @@ def _settled_elsewhere(session: Session, case: Case) -> tuple[str, str] | None:
 def _check_once(session: Session, planned: PlannedCase) -> tuple[str, str] | None:
     """Runs the case's checks if this machine has none yet. Returns the outcome that bars it, or None."""
     case = planned.case
-    for line in session.lines:
-        if isinstance(line, Check) and (line.case_id, line.fingerprint_id) == (
-            case.case_id,
-            session.fingerprint_id,
-        ):
-            return (
-                None if line.outcome in RETRIED | {"ok", "interrupted"} else (line.outcome, line.reason or "")
-            )
+    where = (case.case_id, session.fingerprint_id)
+    made = [c for c in session.lines if isinstance(c, Check) and (c.case_id, c.fingerprint_id) == where]
+    if made and (made[-1].outcome not in RETRIED or len(made) > 1 or session.is_own(made[-1])):
+        return _barred(made[-1])
     session.tell("attempt", label=label(planned), phase="check")
     started = now()
-    ending = send(session, planned, {"what": "check"}, replicate=0, number=0)
+    _, ending = send(session, planned, {"what": "check"}, replicate=0, number=0)
     if ending.outcome == "interrupted":
         return None
-    result = ending.result or {"outcome": ending.outcome, "reason": ending.reason}
-    line = results_file.decode(
-        results_file.encode(
-            Check(
-                case_id=case.case_id,
-                fingerprint_id=session.fingerprint_id,
-                started_utc=started,
-                outcome=result["outcome"],
-                reason=result.get("reason"),
-                checks=result.get("checks", {}),
-            )
-        )
-    )
-    assert isinstance(line, Check)
+    line = _check_line(session, case, started, ending.result or dataclasses.asdict(ending))
     session.append(line)
-    return None if line.outcome in RETRIED | {"ok"} else (line.outcome, line.reason or "")
+    return _barred(line)
+
+
+def _barred(line: Check) -> tuple[str, str] | None:
+    """Outcome and reason of a check that bars its case. One that did not come to its end bars nothing."""
+    passed = line.outcome in RETRIED | {"ok", "interrupted"}
+    return None if passed else (line.outcome, line.reason or "")
+
+
+def _check_line(session: Session, case: Case, started: str, result: Mapping[str, Any]) -> Check:
+    """The check line of a result. A result that does not fit the record becomes an error, not a crash."""
+    common = {
+        "kind": "check",
+        "schema": SCHEMA,
+        "case_id": case.case_id,
+        "fingerprint_id": session.fingerprint_id,
+        "started_utc": started,
+    }
+    found = {key: result[key] for key in ("outcome", "reason", "checks") if key in result}
+    try:
+        line = results_file.decode(canonical(found | common))
+    except (ValueError, TypeError, RecursionError) as error:
+        refused = {"outcome": "error", "reason": f"the result does not fit the record: {error}"[:300]}
+        line = results_file.decode(canonical(refused | common))
+    assert isinstance(line, Check)
+    return line
 
 
 def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, int]:

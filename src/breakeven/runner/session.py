@@ -8,16 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from breakeven.records import file as results_file
 from breakeven.records.canonical import canonical, to_json
 from breakeven.records.case import Case
 from breakeven.records.lines import SCHEMA, Attempt, Line, Region
+from breakeven.runner.events import number as finite
 from breakeven.runner.plan import Plan, PlannedCase
 from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open_seat
 from breakeven.runner.study import Study
 from breakeven.runner.wire import case_to_json
+from breakeven.timing.loop import Phase
+
+PHASES = get_args(Phase)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +43,7 @@ class Event:
 
 @dataclass(slots=True)
 class Session:
-    """The state of a run. `hurry` returns None, 'finish' or 'kill'; see `run`."""
+    """The state of a run. `hurry` returns None, 'finish' or 'kill'; see `run`. `earlier`: lines found."""
 
     study: Study
     plan: Plan
@@ -49,6 +53,7 @@ class Session:
     started: float
     fingerprint_id: str = ""
     lines: list[Line] = field(default_factory=list)
+    earlier: int = 0
     seats: dict[tuple[str, tuple[tuple[str, str], ...]], Seat] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
     done: int = 0
@@ -57,6 +62,10 @@ class Session:
 
     def attempts(self) -> list[Attempt]:
         return [line for line in self.lines if isinstance(line, Attempt)]
+
+    def is_own(self, line: Line) -> bool:
+        """Whether this run made it. Told by its place in the file: a clock may be set back meanwhile."""
+        return any(own is line for own in self.lines[self.earlier :])
 
     def append(self, line: Line) -> None:
         results_file.append(self.path, line)
@@ -88,14 +97,11 @@ def attempt_once(
     """One attempt in a fresh process, as the line to append."""
     session.tell("attempt", label=label(planned), phase="start")
     started = now()
-    number = tries(session, planned.case, replicate, region)
-    ending = send(session, planned, request, replicate=replicate, number=number)
+    earlier = tries(session, planned.case, replicate, region)
+    parent_id, ending = send(session, planned, request, replicate=replicate, number=earlier)
     result = dict(ending.result or {"outcome": ending.outcome, "reason": ending.reason})
     result["continues"] = request.get("continues")  # the interrupted line that this one goes on from
-    seat = session.seats.get(seat_key(planned.case))
-    return attempt_line(
-        session, planned, replicate, order, region, started, seat.id if seat else None, result
-    )
+    return attempt_line(session, planned, replicate, order, region, started, parent_id, result)
 
 
 def tries(session: Session, case: Case, replicate: int, region: Region) -> int:
@@ -105,7 +111,21 @@ def tries(session: Session, case: Case, replicate: int, region: Region) -> int:
 
 def send(
     session: Session, planned: PlannedCase, request: Mapping[str, Any], *, replicate: int, number: int
-) -> Ending:
+) -> tuple[str, Ending]:
+    """Sends one request to the case's prepared parent; that parent's id and how the attempt ended.
+
+    A parent that was killed before it forked costs nothing: a fresh one is asked, once.
+    """
+    for last in (False, True):
+        parent_id, ending = _sent(session, planned, request, replicate=replicate, number=number)
+        if ending.begun or last:
+            break
+    return parent_id, ending
+
+
+def _sent(
+    session: Session, planned: PlannedCase, request: Mapping[str, Any], *, replicate: int, number: int
+) -> tuple[str, Ending]:
     case = planned.case
     seat = _seat(session, case)
     seed = f"{session.study.order_seed}/{case.case_id}/{replicate}/{number}"
@@ -118,15 +138,15 @@ def send(
     }
 
     def on_event(event: Mapping[str, Any]) -> None:
-        if event["event"] in ("progress", "epoch"):
-            session.tell(
-                "progress",
-                label=label(planned),
-                phase=str(event.get("phase", "epoch")),
-                estimate_ns=event.get("step_ns"),
-                relative_half_width=event.get("relative_half_width"),
-                share=event.get("done"),
-            )
+        phase = event.get("phase", "epoch")
+        session.tell(
+            "progress",
+            label=label(planned),
+            phase=phase if phase in PHASES else "",
+            estimate_ns=finite(event.get("step_ns")),
+            relative_half_width=finite(event.get("relative_half_width")),
+            share=finite(event.get("done")),
+        )
 
     hurry = (
         session.hurry if request["what"] == "full" else lambda: "kill" if session.hurry() == "kill" else None
@@ -135,7 +155,7 @@ def send(
     ending = attempt(seat, whole, timeout_s=timeout_s, on_event=on_event, hurry=hurry)
     if not alive(seat):
         close_seat(session.seats.pop(seat_key(case)))
-    return ending
+    return seat.id, ending
 
 
 def seat_key(case: Case) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -166,9 +186,6 @@ def attempt_line(
 ) -> Attempt:
     """The attempt line of a result. A result that does not fit the record becomes an error, not a crash."""
     case = planned.case
-    values = {key: value for key, value in result.items() if key in Attempt.__dataclass_fields__}
-    values["flags"] = sorted({*result.get("base_flags", ()), *result.get("flags", ())})
-    values["nulls"] = {**result.get("base_nulls", {}), **result.get("nulls", {})}
     common: dict[str, Any] = {
         "kind": "attempt",
         "schema": SCHEMA,
@@ -188,8 +205,11 @@ def attempt_line(
         "region": region,
     }
     try:
+        values = {key: value for key, value in result.items() if key in Attempt.__dataclass_fields__}
+        values["flags"] = sorted({*result.get("base_flags", ()), *result.get("flags", ())})
+        values["nulls"] = {**result.get("base_nulls", {}), **result.get("nulls", {})}
         line = results_file.decode(canonical(values | common))
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         refused = {"outcome": "error", "reason": f"the result does not fit the record: {error}"[:300]}
         line = results_file.decode(canonical(refused | common))
     assert isinstance(line, Attempt)

@@ -13,7 +13,10 @@ from typing import Any
 from breakeven.errors import UserError
 from breakeven.records.case import Device
 
-FAULTS = ("hang", "kill", "error", "garbage", "silent", "oom", "flood", "slow", "mismatch")
+FAULTS = (
+    *("hang", "stubborn", "kill", "error", "garbage", "forge", "silent", "oom", "eat", "flood"),
+    *("slow", "mismatch"),
+)
 HASHES = ("ok", "bad")
 
 
