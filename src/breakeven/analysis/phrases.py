@@ -13,8 +13,8 @@ from breakeven.records.case import Device
 from breakeven.stats import Interval, Verdict
 from breakeven.units import format_ratio_interval
 
-DISTURBED = "no verdict, something else used the machine"
-APART = "no verdict, the two sides were not measured in turn (--fresh does)"
+DISTURBED = "no verdict (machine shared)"
+APART = "no verdict (not measured in turn)"
 
 LONGEST = 157
 """Two lines of 80 columns, less what a break between words may lose."""
