@@ -259,7 +259,7 @@ def _colour() -> bool:
 
 
 def _after(folder: Path, page: Path | None, study: "Study") -> None:
-    print(f"Saved {folder}/" + (f" ({page.name})" if page else ""))
+    print(f"\nSaved {folder}/" + (f" ({page.name})" if page else ""))
     print(f"Next: breakeven report {shlex.quote(str(folder))} -o report.md")
 
 
