@@ -117,7 +117,10 @@ def full(understanding: Understanding, names: Names) -> Section | None:
             said(inside) if inside else absent(error),
         )
 
-    note = "Timed from end to end, every epoch and evaluation. A resumed run never judges a forecast."
+    note = (
+        "Timed from building the case to the last evaluation; the framework's imports come before that. "
+        "A resumed run never judges a forecast."
+    )
     shown = [c for c in understanding.cases if c.full_points_s]
     return _section("full", "A whole training run, measured", note, columns, cells, shown, names)
 
