@@ -54,7 +54,14 @@ def plan(study: Study, found: Survey) -> Plan:
             return answer.reason
         return runtimes.load(name).supports(case)
 
-    return _plan(study, cores=found.cores, gpus=found.gpus, supports=cannot, data_available=missing)
+    return _plan(
+        study,
+        cores=found.cores,
+        gpus=found.gpus,
+        identical=found.identical,
+        supports=cannot,
+        data_available=missing,
+    )
 
 
 def fetch_data(study: Study) -> tuple[str, ...]:

@@ -310,6 +310,7 @@ def report(
         Path | None, typer.Option("-o", metavar="FILE", help=".html .md .csv .json .svg .png .txt")
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
+    claims: Annotated[bool, typer.Option("--claims", help="Published claims against these results.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -318,11 +319,14 @@ def report(
     from breakeven import report as reports
 
     understanding = api.understand([_read(name) for name in results], show_all=show_all)
+    made = reports.only_claims(understanding) if claims else reports.build(understanding)
     if out is not None:
-        reports.write(reports.build(understanding), understanding, out)
+        reports.write(made, understanding, out)
         if not quiet:
             print(f"Saved {out}", file=sys.stderr)
-    if out is None or as_json:
+    if claims and out is None and not as_json:
+        print(reports.text(made, width=_width(), colour=_colour()), end="")
+    elif out is None or as_json:
         _print_report(understanding, as_json=as_json)
     return OK
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, WhatIfFinding
 from breakeven.records.case import Case
 from breakeven.stats import Interval, Verdict
 
@@ -181,6 +182,27 @@ class CeilingFinding:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
+ClaimVerdict = Literal["confirmed", "not confirmed", "cannot be told", "wrong by arithmetic"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimFinding:
+    """One sentence of a published comparison against these rows, or against that paper's own numbers.
+
+    `detail` is what was measured, what is missing, or the arithmetic. `own`: decided from the paper's numbers
+    alone, whatever the rows say.
+    """
+
+    claim: str
+    paper: str
+    where: str
+    says: str
+    verdict: ClaimVerdict
+    detail: str
+    own: bool = False
+    evidence: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Understanding:
     """Everything the lines of one file say. `sentences` is the verdict a newcomer reads first."""
@@ -203,3 +225,7 @@ class Understanding:
     torn: bool
     sources: tuple[str, ...]
     ceilings: tuple[CeilingFinding, ...] = ()
+    cores: tuple[CoresFinding, ...] = ()
+    what_if: tuple[WhatIfFinding, ...] = ()
+    break_even: tuple[BreakEvenFinding, ...] = ()
+    claims: tuple[ClaimFinding, ...] = ()

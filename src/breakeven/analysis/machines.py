@@ -37,6 +37,13 @@ def cores_of(attempts: Sequence[Attempt], machines: Sequence[Mapping[str, Any]])
     return one if isinstance(one, int) else None
 
 
+def identical_cores(lines: Sequence[Fingerprint]) -> int | None:
+    """How many cores of the fastest kind are offered; None where the machines have one kind only."""
+    counts = [_at(line.platform, "cpu.identical") for line in lines]
+    known = [count for count in counts if isinstance(count, int)]
+    return min(known, default=None)
+
+
 def _at(platform: Mapping[str, Any], place: str) -> str | int | None:
     value: Any = platform
     for part in place.split("."):

@@ -4,7 +4,8 @@ Knows nothing about intervals, comparisons or full runs: one process at a time.
 """
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from breakeven.records.lines import Attempt, Block
@@ -113,6 +114,17 @@ def processes_of(attempts: Sequence[Attempt]) -> tuple[list[Process], str | None
     if any(a.outcome == "ok" and a.region == "train_run" for a in attempts):
         return [], "full runs only: no step was timed apart"
     return [], "no process ended ok"
+
+
+def shared_keys(sides: Sequence[Collection[Key]]) -> list[Key]:
+    """The processes that all sides have, in order, on the unit that has most of them.
+
+    A process whose machine is unknown is on no unit: unknown never equals.
+    """
+    common = set(sides[0]).intersection(*sides[1:])
+    counts = Counter(unit for unit, _ in common if unit is not None)
+    unit = max(sorted(counts), key=lambda name: counts[name], default=None)
+    return sorted((key for key in common if unit is not None and key[0] == unit), key=lambda key: key[1])
 
 
 def main_unit(processes: Sequence[Process]) -> list[Process]:

@@ -80,7 +80,7 @@ def _differ(base: Case, candidate: Case) -> bool:
     return False
 
 
-def _disturbed(case: CaseFinding) -> bool:
+def disturbed(case: CaseFinding) -> bool:
     """Whether something else used the machine in more than half of the processes of a case."""
     return 2 * case.flag_counts.get("contended", 0) > max(1, case.processes)
 
@@ -118,7 +118,7 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         seed=candidate.case.work.seed,
         ceiling=_ceiling(base.ceiling_tflop_per_s, candidate.ceiling_tflop_per_s),
         ceiling_evidence=base.ceiling_evidence + candidate.ceiling_evidence,
-        disturbed=_disturbed(base) or _disturbed(candidate),
+        disturbed=disturbed(base) or disturbed(candidate),
     )
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)

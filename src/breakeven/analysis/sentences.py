@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from breakeven.analysis import phrases
+from breakeven.analysis.curve_phrases import break_even_sentences, cores_sentences
+from breakeven.analysis.curves import BreakEvenFinding, CoresFinding
 from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding
 from breakeven.analysis.quality import failures
 from breakeven.stats import Verdict
@@ -22,6 +24,8 @@ def sentences_of(
     scale: Sequence[ScaleFinding],
     cores: int | None,
     *,
+    on_cores: Sequence[CoresFinding] = (),
+    break_even: Sequence[BreakEvenFinding] = (),
     missing: int = 0,
     skips: Sequence[Mapping[str, str]] = (),
 ) -> list[str]:
@@ -34,6 +38,7 @@ def sentences_of(
     steps = [ratio for ratio in ratios if ratio.of == "step"]
     compared = steps or list(ratios)
     said += _unfinished(len(cases), missing)
+    said += cores_sentences(on_cores) + break_even_sentences(break_even)
     if compared or not missing:
         said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
     said += _uncertain(compared)

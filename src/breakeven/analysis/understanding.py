@@ -3,12 +3,17 @@
 Knows nothing about how a finding is shown. Ratios are formed within one file only.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis import naming
+from breakeven.analysis.amdahl import cores_findings
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.ceilings import Limits
+from breakeven.analysis.claims import claims_against
+from breakeven.analysis.crossing import break_even_of
+from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, WhatIfFinding
 from breakeven.analysis.findings import (
     CaseFinding,
     ParityFinding,
@@ -18,13 +23,14 @@ from breakeven.analysis.findings import (
     Understanding,
 )
 from breakeven.analysis.integrity import believed
-from breakeven.analysis.machines import cores_of, machine
+from breakeven.analysis.machines import cores_of, identical_cores, machine
 from breakeven.analysis.pairs import baseline, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
 from breakeven.analysis.scale import scale_of
 from breakeven.analysis.sentences import sentences_of
+from breakeven.analysis.whatif import what_if_of
 from breakeven.records.file import Results
 from breakeven.records.lines import StudyLine
 
@@ -38,6 +44,9 @@ class _File:
     ratios: tuple[RatioFinding, ...]
     parity: tuple[ParityFinding, ...]
     scale: tuple[ScaleFinding, ...]
+    cores: tuple[CoresFinding, ...]
+    what_if: tuple[WhatIfFinding, ...]
+    break_even: tuple[BreakEvenFinding, ...]
     quality: tuple[QualityFinding, ...]
     sentences: tuple[str, ...]
     hidden: int
@@ -52,7 +61,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
     studies = [file.study for file in files if file.study is not None]
     last = studies[-1] if studies else None
     cases = tuple(case for file in files for case in file.cases)
-    return Understanding(
+    found = Understanding(
         name=", ".join(dict.fromkeys(study.name for study in studies)) or "results",
         title=(naming.text(last.study, "title") or last.name) if last else "results",
         tool_version=last.tool_version if last else "",
@@ -73,7 +82,11 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         torn=any(r.torn for r in results),
         sources=tuple(r.path for r in results),
         ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
+        cores=tuple(finding for file in files for finding in file.cores),
+        what_if=tuple(finding for file in files for finding in file.what_if),
+        break_even=tuple(finding for file in files for finding in file.break_even),
     )
+    return dataclasses.replace(found, claims=claims_against(found))
 
 
 def _file(results: Results, show_all: bool) -> _File:
@@ -91,6 +104,8 @@ def _file(results: Results, show_all: bool) -> _File:
     )
     scale = scale_of(ratios, {case.case_id: case.case for case in cases})
     cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
+    on_cores = cores_findings(shown, identical_cores(results.fingerprints))
+    break_even = break_even_of(pairs, ratios)
     missing = _missing(study, everything)
     return _File(
         study=study,
@@ -98,6 +113,9 @@ def _file(results: Results, show_all: bool) -> _File:
         ratios=tuple(ratios),
         parity=tuple(parity),
         scale=tuple(scale),
+        cores=tuple(on_cores),
+        what_if=tuple(what_if_of(pairs)),
+        break_even=tuple(break_even),
         quality=(
             *left_out,
             *quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown)),
@@ -109,6 +127,8 @@ def _file(results: Results, show_all: bool) -> _File:
                 parity,
                 scale,
                 cores,
+                on_cores=on_cores,
+                break_even=break_even,
                 missing=missing,
                 skips=study.skips if study else (),
             )

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from breakeven.analysis.findings import Understanding
 from breakeven.errors import UserError
-from breakeven.report.build import build
+from breakeven.report.build import build, only_claims
 from breakeven.report.json import document
 from breakeven.report.text import text
 from breakeven.report.view import Report
 
-__all__ = ["SUFFIXES", "Report", "build", "document", "text", "write"]
+__all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "write"]
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
 

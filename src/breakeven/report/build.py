@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from breakeven import units
 from breakeven.analysis.findings import Understanding
-from breakeven.report import comparisons, context, measurements
+from breakeven.report import claims, comparisons, context, curves, measurements
 from breakeven.report.names import Names, names_of
 from breakeven.report.view import Report, Section, clean
 
@@ -16,7 +16,11 @@ from breakeven.report.view import Report, Section, clean
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
     comparisons.scale,
+    curves.break_even,
     comparisons.ratios,
+    curves.what_if,
+    curves.cores,
+    curves.cores_detail,
     context.quality,
     measurements.times,
     measurements.runs,
@@ -27,6 +31,7 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     measurements.ceilings,
     measurements.memory,
     measurements.once,
+    claims.claims,
     context.failures,
     context.skips,
     measurements.samples,
@@ -54,6 +59,14 @@ def build(understanding: Understanding) -> Report:
         footnotes=names.footnotes(),
         warnings=_warnings(understanding),
     )
+
+
+def only_claims(understanding: Understanding) -> Report:
+    """The published claims alone, decided or not."""
+    section = claims.all_claims(understanding)
+    shown = (dataclasses.replace(section, detail=False),) if section else ()
+    whole = build(understanding)
+    return dataclasses.replace(whole, sections=shown, sentences=(), footnotes=())
 
 
 def _warnings(understanding: Understanding) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         import altair as alt
     except ImportError as error:
         raise UserError(MISSING_EXTRA) from error
-    draw = {"scale": _scale, "ratios": _ratios, "samples": _samples}[chart.kind]
+    draw = {"scale": _scale, "ratios": _ratios, "samples": _samples, "batch": _batch}[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     with alt.data_transformers.enable("default", max_rows=None):
         drawn = draw(alt, chart)
@@ -164,6 +164,42 @@ def _scale(alt: Any, chart: Chart) -> Any:
         _rule(alt, "y"),
     ]
     return _paged(alt, layers, chart.values, "pair", width=WIDTH, height=300)
+
+
+def _batch(alt: Any, chart: Chart) -> Any:
+    """Ratios with their band, and where each line passes equal speed: a cross, its interval as a bar."""
+    colour, shape, dash = _series(alt, "tuning", chart.tunings, filled=True)
+    sizes = [
+        float(value[key] or 1) for value in chart.values for key in ("batch", "from", "to") if key in value
+    ]
+    x_of = _log(alt, sizes, "~g")
+    x, start = (
+        alt.X("batch:Q", title="samples a step", **x_of),
+        alt.X("from:Q", title="samples a step", **x_of),
+    )
+    ratios = [value for value in chart.values if value["mark"] == "ratio"]
+    channel = _ratio_channel(alt, ratios)
+    y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
+    tips = {"speed-up": "shown:N", "verdict": "verdict:N", "tuning": "tuning:N", "devices": "pair:N"}
+    tooltip = [alt.Tooltip(field, title=title) for title, field in tips.items()]
+    measured = alt.Chart().transform_filter("datum.mark == 'ratio'")
+    known = measured.transform_filter("isValid(datum.low)")
+    crossing = alt.Chart().transform_filter("datum.mark == 'crossing'")
+    layers = [
+        known.mark_area(opacity=0.16).encode(x=x, y=low, y2="high:Q", color=colour),
+        measured.mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
+        measured.mark_point(filled=True, size=60, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
+        ),
+        _rule(alt, "y"),
+        crossing.transform_filter("isValid(datum.from)")
+        .mark_rule(strokeWidth=4, opacity=0.7)
+        .encode(x=start, x2="to:Q", y=y, color=colour),
+        crossing.mark_point(shape="cross", angle=45, size=140, opacity=1, filled=True).encode(
+            x=x, y=y, color=colour, tooltip=tooltip
+        ),
+    ]
+    return _paged(alt, layers, chart.values, "pair", width=WIDTH, height=260)
 
 
 def _ratios(alt: Any, chart: Chart) -> Any:

@@ -5,6 +5,7 @@ Knows nothing about how a mark is drawn.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from breakeven.analysis.curves import BreakEvenFinding
 from breakeven.analysis.findings import CaseFinding, RatioFinding, Understanding
 from breakeven.report import words
 from breakeven.report.names import Names, tuning_rank
@@ -91,6 +92,53 @@ def scale_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
         values=tuple(_ratio_mark(r, names) for r in sized),
         tunings=tunings,
     )
+
+
+def batch_chart(findings: Sequence[BreakEvenFinding], names: Names) -> Chart | None:
+    """The ratio against the batch, the break-even marked; None for fewer than three batches."""
+    shown = [f for f in findings if f.axis == "batch" and len(f.points) > 2]
+    if not shown:
+        return None
+    tunings = tuple(map(clean, sorted({f.tuning_name for f in shown}, key=tuning_rank)))
+    alt = (
+        f"Speed-up against the batch, both on logarithmic axes, one line for each of "
+        f"{words.joined(tunings)}, each with a band for its interval. The dashed line marks equal speed, "
+        "crosses with bars on it the break-even and its interval. The table holds every number."
+    )
+    return Chart(
+        kind="batch",
+        name="break-even",
+        title="Speed-up against the batch",
+        alt_text=alt,
+        values=tuple(mark for f in shown for mark in _batch_marks(f, names)),
+        tunings=tunings,
+    )
+
+
+def _batch_marks(f: BreakEvenFinding, names: Names) -> list[Mapping[str, Value]]:
+    """A mark for every batch, and one on the line of equal speed for the break-even."""
+    same = {
+        "tuning": clean(f.tuning_name),
+        "pair": f"{clean(f.model)}: {names.devices[f.candidate_label]} against {names.devices[f.base_label]}",
+    }
+    marks: list[Mapping[str, Value]] = [
+        {
+            **same,
+            "mark": "ratio",
+            "batch": p.x,
+            "ratio": p.ratio,
+            "low": p.low,
+            "high": p.high,
+            "shown": f"{words.significant(p.ratio, 3)}x at batch {p.name}",
+            "verdict": {1: "faster", 0: "cannot be told", -1: "slower"}[p.side],
+        }
+        for p in f.points
+    ]
+    if f.answer == "between" and f.at is not None:
+        bounds = {"from": f.low or f.after, "to": f.high or f.before}
+        words_of = f"break-even at batch {words.significant(f.at)}"
+        marks.append({**same, "mark": "crossing", "batch": f.at, "ratio": 1.0, "shown": words_of, **bounds})
+    return marks
 
 
 def sample_chart(understanding: Understanding, names: Names) -> Chart | None:

@@ -46,6 +46,7 @@ def names_of(understanding: Understanding) -> Names:
     """Names for every device and case of one study."""
     cases = understanding.cases
     labels = [c.device_label for c in cases]
+    labels += [f.device_label for f in understanding.cores]
     labels += [x for r in understanding.ratios for x in (r.base_label, r.candidate_label)]
     axes = list(AXES)
     by_tuning: dict[str, set[str]] = {}

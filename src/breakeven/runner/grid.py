@@ -5,13 +5,14 @@ Knows nothing about what can run: every combination that the study declares is a
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from breakeven.records.case import Device, Tuning, parse_device
 from breakeven.records.tuning import preset
-from breakeven.runner.study import NamedTuning, Study
+from breakeven.runner.study import CPU_THREADS, THREAD_RANGE, NamedTuning, Study
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,19 +36,41 @@ def auto_devices(cores: int, gpus: int) -> tuple[str, ...]:
     return ("cpu:threads=1", "cpu") if cores > 1 else ("cpu",)
 
 
-def devices(study: Study, *, cores: int, gpus: int) -> tuple[Device, ...]:
-    """The devices of a study with `auto` resolved, each once."""
-    labels = [
-        label for text in study.device for label in (auto_devices(cores, gpus) if text == "auto" else (text,))
-    ]
+def devices(study: Study, *, cores: int, gpus: int, identical: int | None = None) -> tuple[Device, ...]:
+    """The devices of a study with `auto`, `cpu-threads` and ranges of threads resolved, each once.
+
+    `identical`: how many of the cores are alike; None: all of them.
+    """
+    labels: list[str] = []
+    for text in study.device:
+        if text == "auto":
+            labels += auto_devices(cores, gpus)
+        elif text == CPU_THREADS:
+            labels += [f"cpu:threads={n}" for n in doubled(1, identical or cores)]
+        else:
+            labels += ranged(text)
     return tuple(parse_device(label) for label in dict.fromkeys(labels))
 
 
-def points(study: Study, *, cores: int, gpus: int) -> list[Point]:
+def doubled(low: int, high: int) -> list[int]:
+    """low, 2 low, 4 low, ... and `high` itself: both ends of a range of cores are measured."""
+    return [*(n for step in range(high.bit_length()) if (n := low << step) < high), high]
+
+
+def ranged(text: str) -> list[str]:
+    """The devices that `cpu:threads=1..8` stands for, or the one that is named."""
+    found = re.fullmatch(THREAD_RANGE, text)
+    if found is None:
+        return [text]
+    before, low, high, after = found.groups()
+    return [f"{before}{n}{after or ''}" for n in doubled(int(low), int(high))]
+
+
+def points(study: Study, *, cores: int, gpus: int, identical: int | None = None) -> list[Point]:
     """The product of the axes in their order, minus what the study excludes."""
     product = itertools.product(
         study.model,
-        devices(study, cores=cores, gpus=gpus),
+        devices(study, cores=cores, gpus=gpus, identical=identical),
         study.runtime,
         study.precision,
         study.batch,

@@ -15,7 +15,7 @@ from breakeven.errors import UserError
 from breakeven.records.case import Case, Tuning, Work, applicable
 from breakeven.records.tuning import preset_used
 from breakeven.runner.grid import Point, excluded, points, tuning_of
-from breakeven.runner.study import NamedTuning, Study
+from breakeven.runner.study import CPU_THREADS, NamedTuning, Study
 from breakeven.workloads import data as data_sets
 from breakeven.workloads.layers import forward_flops
 from breakeven.workloads.models import model
@@ -76,10 +76,13 @@ def plan(
     *,
     cores: int,
     gpus: int,
+    identical: int | None = None,
     supports: Reason | None = None,
     data_available: Reason | None = None,
 ) -> Plan:
     """The cases of `study` on a machine with so many cores offered and GPUs.
+
+    `identical`: how many of the cores are of one kind (None: all), where `cpu-threads` ends.
 
     `supports(case)` and `data_available(name)` return None or the reason against it; left out, nothing is
     asked (`supported` and `workloads.data.missing` ask what is installed). Raises UserError, one line, if no
@@ -89,7 +92,7 @@ def plan(
     skips: dict[Skip, None] = {}
     notes: dict[str, None] = {}
     missing = {name: data_available(name) if data_available else None for name in study.data}
-    for point in points(study, cores=cores, gpus=gpus):
+    for point in points(study, cores=cores, gpus=gpus, identical=identical):
         if skip := _impossible(point, study, cores, gpus) or _lacking(point, missing):
             skips[skip] = None
             continue
@@ -103,7 +106,9 @@ def plan(
         cases.setdefault(planned.case_id, planned)
     if not cases:
         raise UserError(_nothing_left(study, list(skips)))
-    notes |= dict.fromkeys(_idle_excludes(study, cores, gpus))
+    notes |= dict.fromkeys(_idle_excludes(study, cores, gpus, identical))
+    if CPU_THREADS in study.device and (identical or cores) < cores:
+        notes[f"cpu-threads ends at {identical}: only so many of {cores} cores are alike"] = None
     if study.baseline != "auto" and study.baseline not in {p.case.device.label for p in cases.values()}:
         notes[f"baseline {study.baseline} is not measured here"] = None
     return Plan(study=study, cores=cores, cases=tuple(cases.values()), skips=tuple(skips), notes=tuple(notes))
@@ -124,9 +129,9 @@ def supported(case: Case) -> str | None:
     return runtimes.load(case.tuning.runtime).supports(case)
 
 
-def _idle_excludes(study: Study, cores: int, gpus: int) -> list[str]:
+def _idle_excludes(study: Study, cores: int, gpus: int, identical: int | None) -> list[str]:
     """Excludes that leave nothing out: most likely a slip."""
-    every = points(dataclasses.replace(study, exclude=()), cores=cores, gpus=gpus)
+    every = points(dataclasses.replace(study, exclude=()), cores=cores, gpus=gpus, identical=identical)
     return [
         f"exclude {number} leaves nothing out here"
         for number, item in enumerate(study.exclude, start=1)

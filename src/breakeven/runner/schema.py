@@ -35,6 +35,7 @@ from breakeven.runner.values import (
     Share,
     Slug,
     Text,
+    ThreadCounts,
     Threads,
     Truth,
     TuningName,
@@ -101,7 +102,7 @@ class TuningKeys(Keys):
     augment_on: Literal["host", "device"] | None = _TUNING.augment_on
     loss_sync: Literal["every-step", "epoch"] | None = _TUNING.loss_sync
     optimizer_impl: Slug | None = _TUNING.optimizer_impl
-    threads: Threads = _TUNING.threads
+    threads: Threads | ThreadCounts = _TUNING.threads
     env: Annotated[dict[Word, EnvValue], AfterValidator(environment)] = Field(default_factory=dict)
 
 

@@ -4,6 +4,7 @@ Knows nothing about the machine: which cases can run here is the plan's to say.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,12 @@ DEFAULT_STUDY = "quick"
 AXES = ("model", "device", "runtime", "precision", "batch", "tuning", "data", "seed")
 LADDER = "ladder"
 """The tuning that stands for every preset, in their order."""
+CPU_THREADS = "cpu-threads"
+"""The device that stands for 1, 2, 4, ... and all of the cores that are alike."""
+THREAD_RANGE = r"((?:cpu|cuda|sim:).*?\bthreads=)([1-9][0-9]{0,3})\.\.([1-9][0-9]{0,3})(:.*)?"
+"""A device with a range of threads, which doubles and ends with the larger number: `cpu:threads=1..6`."""
+SEVERAL = ("auto", CPU_THREADS)
+"""Devices whose labels are known on a machine only."""
 MAX_COMBINATIONS = 20_000
 
 
@@ -39,8 +46,9 @@ class NamedTuning:
 class Study:
     """What to measure and how well. Axes are tuples without repetition; durations are seconds.
 
-    `device` holds device labels and `auto`. None in `runtime` and `precision`: the tuning's own. Each of
-    `exclude` maps axes to values: a combination that has one of them on every axis is left out.
+    `device` holds device labels, ranges of them, `auto` and `cpu-threads`. None in `runtime` and `precision`:
+    the tuning's own. Each of `exclude` maps axes to values: a combination that has one of them on every axis
+    is left out.
     """
 
     name: str
@@ -223,12 +231,22 @@ def _unique(items: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _tunings(keys: "TuningKeys") -> list[NamedTuning]:
+    """The tunings that one item stands for: every preset, or one for each of several threads."""
     if keys.preset == LADDER:
         return [NamedTuning(name=preset, preset=preset) for preset in PRESETS]
     given = keys.model_dump(include=keys.model_fields_set - {"name", "preset"})
     if "env" in given:
         given["env"] = tuple(sorted(given["env"].items()))
-    return [NamedTuning(name=keys.name, preset=keys.preset, changes=tuple(sorted(given.items())))]
+    if not isinstance(keys.threads, tuple):
+        return [NamedTuning(name=keys.name, preset=keys.preset, changes=tuple(sorted(given.items())))]
+    return [
+        NamedTuning(
+            name=f"{keys.name} {threads} thread{'' if threads == 1 else 's'}",
+            preset=keys.preset,
+            changes=tuple(sorted((given | {"threads": threads}).items())),
+        )
+        for threads in dict.fromkeys(keys.threads)
+    ]
 
 
 def _exclude(keys: "ExcludeKeys") -> dict[str, tuple[Any, ...]]:
@@ -256,7 +274,10 @@ def _contradiction(study: Study, given: set[str]) -> tuple[tuple[str | int, ...]
     if study.max_replicates < study.replicates:
         key = "max_replicates" if "max_replicates" in given else "replicates"
         return (key,), f"max_replicates {study.max_replicates} is less than replicates {study.replicates}"
-    if study.baseline != "auto" and "auto" not in study.device and study.baseline not in study.device:
+    if study.baseline == CPU_THREADS or re.fullmatch(THREAD_RANGE, study.baseline):
+        return ("baseline",), f"{study.baseline!r} is more than one device"
+    several = any(text in SEVERAL or re.fullmatch(THREAD_RANGE, text) for text in study.device)
+    if study.baseline != "auto" and not several and study.baseline not in study.device:
         return ("baseline",), f"{study.baseline!r} is no device of this study ({', '.join(study.device)})"
     size = math.prod(len(getattr(study, axis)) for axis in AXES)
     if size > MAX_COMBINATIONS:

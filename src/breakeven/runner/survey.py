@@ -23,11 +23,15 @@ ANSWER_S = 120.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Survey:
-    """What every asked runtime answered, and how many cores and GPUs there are to offer."""
+    """What every asked runtime answered, and how many cores and GPUs there are to offer.
+
+    `identical`: how many of the cores are of one kind, the fastest.
+    """
 
     runtimes: Mapping[str, Availability]
     cores: int
     gpus: int
+    identical: int
 
     @property
     def versions(self) -> dict[str, str]:
@@ -38,12 +42,12 @@ class Survey:
 @lru_cache(maxsize=8)
 def survey(names: tuple[str, ...]) -> Survey:
     """Asks each named runtime what is here."""
-    from breakeven.timing.cpu import offered_cores
+    from breakeven.timing.cpu import identical_cores, offered_cores
 
     found = {name: _ask(name) for name in names}
     places = [place for answer in found.values() if answer.reason is None for place in answer.places]
     gpus = {place.label for place in places if place.label.startswith("cuda:")}
-    return Survey(runtimes=found, cores=offered_cores().threads, gpus=len(gpus))
+    return Survey(runtimes=found, cores=offered_cores().threads, gpus=len(gpus), identical=identical_cores())
 
 
 def fingerprint_of(found: Survey) -> Fingerprint:

@@ -14,7 +14,7 @@ from breakeven.errors import UserError
 from breakeven.records.case import PRECISIONS, parse_device
 from breakeven.records.tuning import PRESETS
 from breakeven.runner.document import nearest, show
-from breakeven.runner.study import LADDER
+from breakeven.runner.study import LADDER, SEVERAL, THREAD_RANGE
 from breakeven.units import parse_duration
 from breakeven.workloads.data import DATA
 from breakeven.workloads.models import MODELS
@@ -67,9 +67,15 @@ def _tuning_name(text: str) -> str:
 
 
 def _device(text: str) -> str:
-    if text == "auto":
+    if text in SEVERAL:
         return text
     try:
+        if found := re.fullmatch(THREAD_RANGE, text):
+            before, low, high, after = found.groups()
+            if int(low) >= int(high):
+                raise ValueError(f"range {low}..{high} of threads must go up")
+            parse_device(f"{before}{low}{after or ''}")
+            return text
         return parse_device(text).label
     except UserError as error:
         raise ValueError(str(error)) from error
@@ -152,6 +158,7 @@ Threads = Annotated[
     Annotated[Whole, Field(ge=1, le=4096)] | Literal["auto"],
     BeforeValidator(_threads, json_schema_input_type=Annotated[Whole, Field(ge=1)] | Literal["auto"]),
 ]
+ThreadCounts = Annotated[tuple[Threads, ...], Field(min_length=1)]
 EnvValue = Annotated[Text, BeforeValidator(_env_text, json_schema_input_type=str | int)]
 
 Models = Annotated[tuple[ModelName, ...], Field(min_length=1)]

@@ -119,6 +119,25 @@ def prediction_interval(process_totals: Iterable[float], *, confidence: float = 
     return _log_t_interval(process_totals, "process totals", confidence, one_more=1.0)
 
 
+def mean_interval(values: Iterable[float], *, confidence: float = 0.95) -> Interval | None:
+    """Student t on the values themselves, one a process: for what may be 0 or negative, such as a share or a
+    slope.
+
+    None for fewer than two values; ValueError for one that is not finite.
+    """
+    probability = two_sided(confidence)
+    known = list(values)
+    for value in known:
+        if not math.isfinite(value):
+            raise ValueError(f"values must be finite, got {value!r}")
+    n = len(known)
+    if n < 2:
+        return None
+    mean, variance = mean_and_variance(known)
+    half_width = t_quantile(probability, n - 1) * math.sqrt(variance / n)
+    return Interval(low=mean - half_width, high=mean + half_width, estimate=mean, confidence=confidence, n=n)
+
+
 def geometric_mean(values: Iterable[float]) -> float:
     """Geometric mean, in the unit of the values. ValueError for none, or one not positive and finite."""
     logs = logs_of(values, "values of a geometric mean")

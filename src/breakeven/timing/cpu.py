@@ -133,6 +133,18 @@ def core_ids_for(threads: int, root: Path = SYSTEM, affinity: Iterable[int] | No
     return tuple(sorted(cpu for *_, cpu in sorted(ranked)[:threads]))
 
 
+def identical_cores(root: Path = SYSTEM, affinity: Iterable[int] | None = None) -> int:
+    """Physical cores of one kind, the fastest that is offered, as far as `offered_cores` allows: what
+    `core_ids_for` takes first, so up to this many threads run on cores that are alike and not shared.
+    """
+    offered = offered_cores(root, affinity)
+    kinds = [set(members) & set(offered.ids) for members in (hybrid_cores(root) or {}).values()]
+    fastest = next((ids for ids in kinds if ids), set(offered.ids))
+    cores = {core_of(root, cpu) for cpu in fastest}
+    alike = len(fastest) if None in cores else len(cores)
+    return max(1, min(offered.threads, alike))
+
+
 def tightest_quota(root: Path = SYSTEM) -> float | Null | None:
     """CPUs that the tightest cgroup of the chain allows; None: no limit; Null: no controller is seen."""
     chain = tuple(cgroup_chain(root))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from breakeven.timing.cpu import CPUS, Cores, hybrid_cores, node_count, offered_cores
+from breakeven.timing.cpu import CPUS, Cores, hybrid_cores, identical_cores, node_count, offered_cores
 from breakeven.timing.readings import (
     SYSTEM,
     Null,
@@ -165,6 +165,8 @@ def host_facts(
             "threads": cores.threads,
             "numa_nodes": told(node_count(root), "cpu.numa_nodes", nulls),
             "kinds": {kind: len(ids) for kind, ids in hybrid.items()} if hybrid else None,
+            # Only where kinds differ: elsewhere all cores are alike, and old fingerprints stay equal.
+            **({"identical": identical_cores(root, affinity)} if hybrid else {}),
             "isa": None if flags is None else sorted(flags & ISA_FLAGS),
         },
         "memory_gib": told(memory_gib(root), "memory_gib", nulls),

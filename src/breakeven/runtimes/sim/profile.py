@@ -33,6 +33,10 @@ class Profile:
         bf16              factor by which bf16 and fp16 divide the device's time
         channels_last     the same for the channels-last layout
         compile           the same for compile:MODE
+    Cores
+        threads           cores that divide the device's time by Amdahl's law; None: it stays as it is
+        serial            share of the device's time that more cores do not shorten
+        overhead          share of the device's time on one core that each further core adds
     Noise
         noise             sigma of the lognormal factor of each step, median 1
         process           sigma of the lognormal factor of each process, median 1
@@ -65,6 +69,9 @@ class Profile:
     bf16: float = 1.0
     channels_last: float = 1.0
     compile: float = 1.0
+    threads: int | None = None
+    serial: float = 0.0
+    overhead: float = 0.0
     noise: float = 0.01
     process: float = 0.01
     drift: float = 1.0
@@ -100,8 +107,8 @@ PROFILES: dict[str, Profile] = {
 }  # fmt: skip
 
 ABOVE_ZERO = {"gflops", "step_ms", "bf16", "channels_last", "compile", "drift", "oom_batch", "train_samples"}
-ABOVE_ZERO |= {"test_samples"}
-AT_MOST = {"accuracy": 1.0, "real": 1.0, "noise": 2.0, "process": 2.0}
+ABOVE_ZERO |= {"test_samples", "threads"}
+AT_MOST = {"accuracy": 1.0, "serial": 1.0, "real": 1.0, "noise": 2.0, "process": 2.0}
 WORDS = {"fault": FAULTS, "hash": HASHES}
 TYPES = {field.name: field.type for field in dataclasses.fields(Profile)}
 

@@ -69,7 +69,7 @@ def truth_of(case: Case, profile: Profile) -> Truth:
         if profile.step_ms is not None
         else layers.training_flops(model, work.batch) / profile.gflops
     )
-    device_ns = full_ns / _faster(case, profile)
+    device_ns = full_ns * _on_cores(profile) / _faster(case, profile)
     launches = len(costs) if tuning.execution == "eager" else 1
     workers = (tuning.workers or 0) if tuning.residency == "host" else 0
     input_ns = 1e6 * profile.input_ms if tuning.residency == "host" else 0.0
@@ -104,6 +104,14 @@ def _faster(case: Case, profile: Profile) -> float:
     if case.tuning.execution.startswith("compile"):
         factor *= profile.compile
     return factor
+
+
+def _on_cores(profile: Profile) -> float:
+    """What is left of the time on one core (Amdahl), and what the cores cost each other."""
+    if profile.threads is None:
+        return 1.0
+    n = profile.threads
+    return profile.serial + (1.0 - profile.serial) / n + profile.overhead * (n - 1)
 
 
 def _final_accuracy(work: Work, profile: Profile) -> float:
