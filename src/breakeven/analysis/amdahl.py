@@ -169,13 +169,21 @@ def _judged(finding: CoresFinding, replicates: Sequence[Times], *, shared: bool)
         return _because(finding, trend=f"{len(replicates)} processes: {FEWEST} are the fewest for a verdict")
     if shared:
         return _because(finding, trend="something else used the machine in most processes of a case")
-    return dataclasses.replace(finding, trend=_trend(slope))
+    trend = _trend(slope, finding.points[-1].serial)
+    if trend == "cannot be told":
+        return _because(finding, trend="the serial share is not surely above 0")
+    return dataclasses.replace(finding, trend=trend)
 
 
-def _trend(slope: Interval) -> Trend:
+def _trend(slope: Interval, last: Interval | None) -> Trend:
+    """`last`: the serial share on most cores. Only one above 0 can be an overhead."""
+    if last is not None and last.high < 0:
+        return "super-linear"
     if slope.contains(0.0):
         return "no trend"
-    return "grows" if slope.low > 0 else "falls"
+    if slope.low > 0:
+        return "grows" if last is not None and last.low > 0 else "cannot be told"
+    return "falls"
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float:

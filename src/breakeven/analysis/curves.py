@@ -10,7 +10,7 @@ from typing import Literal
 
 from breakeven.stats import Interval
 
-Trend = Literal["grows", "falls", "no trend", "cannot be told"]
+Trend = Literal["grows", "falls", "no trend", "super-linear", "cannot be told"]
 Answer = Literal["always", "never", "between", "several", "cannot be told"]
 Axis = Literal["batch", "flops", "parameters"]
 
@@ -33,7 +33,8 @@ class CoresFinding:
     `parallel` is the share p of T(n) = T(1) ((1 - p) + p / n), one fit a replicate; `limit` is 1 / (1 - p),
     what no number of cores passes, its ends None where the interval of p reaches 1. `misfit` is the largest
     relative error of the law at a measured point. `per_doubling` is the slope of the Karp-Flatt share against
-    log2 n: where it grows, what limits is an overhead that comes with the cores and no serial part.
+    log2 n: where it grows, what limits is an overhead that comes with the cores and no serial part. It is
+    negative where the speed-up passes the number of cores (`super-linear`).
     """
 
     model: str

@@ -27,6 +27,7 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 3], [3, 3, 
 WIDTH = 640
 ROW_HEIGHT = 22
 AIR = 1.2
+MOST_TICKS = 14
 PNG_SCALE = 2.0
 # A file stands on white paper; a page gives its own ink, which follows light, dark and print.
 FILE_INK = "#222222"
@@ -173,6 +174,9 @@ def _batch(alt: Any, chart: Chart) -> Any:
         float(value[key] or 1) for value in chart.values for key in ("batch", "from", "to") if key in value
     ]
     x_of = _log(alt, sizes, "~g")
+    measured_at = sorted({float(value["batch"] or 1) for value in chart.values if value["mark"] == "ratio"})
+    if len(measured_at) <= MOST_TICKS:
+        x_of["axis"] = alt.Axis(values=measured_at, format="~g", grid=True)
     x, start = (
         alt.X("batch:Q", title="samples a step", **x_of),
         alt.X("from:Q", title="samples a step", **x_of),
@@ -198,6 +202,7 @@ def _batch(alt: Any, chart: Chart) -> Any:
         crossing.mark_point(shape="cross", angle=45, size=140, opacity=1, filled=True).encode(
             x=x, y=y, color=colour, tooltip=tooltip
         ),
+        crossing.mark_text(dy=-16, fontSize=12).encode(x=x, y=y, text="label:N", color=colour),
     ]
     return _paged(alt, layers, chart.values, "pair", width=WIDTH, height=260)
 

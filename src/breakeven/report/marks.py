@@ -136,8 +136,15 @@ def _batch_marks(f: BreakEvenFinding, names: Names) -> list[Mapping[str, Value]]
     ]
     if f.answer == "between" and f.at is not None:
         bounds = {"from": f.low or f.after, "to": f.high or f.before}
-        words_of = f"break-even at batch {words.significant(f.at)}"
-        marks.append({**same, "mark": "crossing", "batch": f.at, "ratio": 1.0, "shown": words_of, **bounds})
+        text = f"break-even {words.significant(f.at)}"
+        told: dict[str, Value] = {
+            "mark": "crossing",
+            "batch": f.at,
+            "ratio": 1.0,
+            "shown": text,
+            "label": text,
+        }
+        marks.append({**same, **told, **bounds})
     return marks
 
 

@@ -36,7 +36,6 @@ from breakeven.runner.values import (
     Slug,
     Text,
     ThreadCounts,
-    Threads,
     Truth,
     TuningName,
     Whole,
@@ -85,8 +84,12 @@ class RecipeKeys(Keys):
 
 
 class TuningKeys(Keys):
-    """A named tuning: a preset and what is changed on top, by the fields of `records.case.Tuning`."""
+    """A named tuning: a preset and what is changed on top, by the fields of `records.case.Tuning`.
 
+    Several numbers of threads are several tunings.
+    """
+
+    axes = ("threads",)
     name: TuningName
     preset: PresetName = PRESETS[0]
     runtime: RuntimeName = _TUNING.runtime
@@ -102,7 +105,7 @@ class TuningKeys(Keys):
     augment_on: Literal["host", "device"] | None = _TUNING.augment_on
     loss_sync: Literal["every-step", "epoch"] | None = _TUNING.loss_sync
     optimizer_impl: Slug | None = _TUNING.optimizer_impl
-    threads: Threads | ThreadCounts = _TUNING.threads
+    threads: ThreadCounts = (_TUNING.threads,)
     env: Annotated[dict[Word, EnvValue], AfterValidator(environment)] = Field(default_factory=dict)
 
 
@@ -187,7 +190,9 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of a study file, for editors: looser than the reader only where words are concerned."""
     schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema |= {**StudyKeys.model_json_schema(mode="validation"), "title": "breakeven study"}
-    for part, axes in ((schema, StudyKeys.axes), (schema["$defs"]["ExcludeKeys"], ExcludeKeys.axes)):
+    defined = schema["$defs"]
+    parts = {"ExcludeKeys": ExcludeKeys.axes, "TuningKeys": TuningKeys.axes}
+    for part, axes in ((schema, StudyKeys.axes), *((defined[name], axes) for name, axes in parts.items())):
         for axis in axes:
             part["properties"][axis] = _one_or_many(part["properties"][axis])
     for field in schema["$defs"]["TuningKeys"]["properties"].values():

@@ -237,7 +237,8 @@ def _tunings(keys: "TuningKeys") -> list[NamedTuning]:
     given = keys.model_dump(include=keys.model_fields_set - {"name", "preset"})
     if "env" in given:
         given["env"] = tuple(sorted(given["env"].items()))
-    if not isinstance(keys.threads, tuple):
+    if len(keys.threads) == 1:
+        given |= {"threads": keys.threads[0]} if "threads" in given else {}
         return [NamedTuning(name=keys.name, preset=keys.preset, changes=tuple(sorted(given.items())))]
     return [
         NamedTuning(

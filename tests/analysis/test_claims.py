@@ -1,0 +1,276 @@
+"""Published claims: every test comes out both ways on planted rows, and says what it misses without them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from breakeven.analysis.claims import OWN, TESTS, claims_against
+from breakeven.analysis.findings import (
+    CaseFinding,
+    CeilingFinding,
+    ClaimFinding,
+    ParityFinding,
+    RatioFinding,
+    Understanding,
+)
+from breakeven.catalog.claims import PAPERS, Claim, claims
+from breakeven.records.lines import Attempt
+from breakeven.stats import Interval, Verdict
+
+from .conftest import a_case, again, sampled, understood
+
+CLAIMS = {claim.claim: claim for claim in claims()}
+Steps = Mapping[tuple[str, str, str], float]
+"""(model, device, tuning) -> step in milliseconds."""
+
+
+def lines_of(steps: Steps, *, sd: float = 0.005, n: int = 3) -> list[Attempt]:
+    rng = random.Random(0)
+    return [
+        sampled(
+            a_case(model, device, tuning), i, ms * math.exp(rng.gauss(0, sd)), name=tuning, parameters=None
+        )
+        for (model, device, tuning), ms in steps.items()
+        for i in range(n)
+    ]
+
+
+def said(found: Understanding, claim: str) -> ClaimFinding:
+    (finding,) = (c for c in claims_against(found) if c.claim == claim)
+    return finding
+
+
+def against(steps: Steps, claim: str, **options: float) -> ClaimFinding:
+    return said(understood(lines_of(steps, **options)), claim)  # type: ignore[arg-type]
+
+
+def two(model: str, ratio: float, tuning: str = "as-written") -> Steps:
+    return {(model, "cpu", tuning): 100.0, (model, "cuda:0", tuning): 100.0 / ratio}
+
+
+def three(ratios: Sequence[float]) -> Steps:
+    steps: dict[tuple[str, str, str], float] = {}
+    for model, ratio in zip(("simple-cnn", "resnet18", "resnet50"), ratios, strict=True):
+        steps |= two(model, ratio)
+    return steps
+
+
+def test_the_catalog_is_whole() -> None:
+    assert len(CLAIMS) == len(claims()) >= 20
+    for claim in claims():
+        assert claim.paper in PAPERS and claim.says and claim.where
+        assert (claim.test in OWN) != (claim.test in TESTS)
+        if claim.test == "ratio":
+            assert claim.value is not None and claim.low is not None and claim.high is not None
+            assert claim.low == pytest.approx(claim.value / 1.25, rel=0.005)
+            assert claim.high == pytest.approx(claim.value * 1.25, rel=0.005)
+
+
+def test_without_rows_only_arithmetic_decides() -> None:
+    for finding in claims_against(understood()):
+        assert finding.detail and not finding.evidence
+        assert finding.own == (CLAIMS[finding.claim].test in OWN)
+        if not finding.own:
+            assert finding.verdict == "cannot be told" and finding.detail.startswith("missing: ")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(2.0, "confirmed"), (6.0, "not confirmed"), (2.5, "cannot be told")]
+)
+def test_a_ratio(ratio: float, verdict: str) -> None:
+    finding = against(two("simple-cnn", ratio), "s1-ratio-simple-cnn", sd=0.02)
+    assert finding.verdict == verdict and "here (cuda:0 against cpu)" in finding.detail
+    assert len(finding.evidence) == 6
+
+
+def test_a_ratio_takes_the_tuning_of_the_paper_and_a_verdict() -> None:
+    assert "missing" in against(two("simple-cnn", 2.0, "on-device"), "s1-ratio-simple-cnn").detail
+    assert against(two("simple-cnn", 2.0), "s1-ratio-simple-cnn", n=1).verdict == "cannot be told"
+    shared = [again(x, flags=("contended",)) for x in lines_of(two("simple-cnn", 2.0))]
+    assert said(understood(shared), "s1-ratio-simple-cnn").verdict == "cannot be told"
+    one_core = {
+        ("simple-cnn", "cpu:threads=1", "as-written"): 100.0,
+        ("simple-cnn", "cpu", "as-written"): 50.0,
+    }
+    assert "missing" in against(one_core, "s1-ratio-simple-cnn").detail
+
+
+def test_rows_that_disagree_decide_nothing() -> None:
+    found = understood(lines_of(two("simple-cnn", 2.0)))
+    (ratio,) = found.ratios
+    interval = Interval(low=8.0, high=9.0, estimate=8.5, confidence=0.95, n=3)
+    other = dataclasses.replace(ratio, ratio=interval, point=8.5)
+    finding = said(dataclasses.replace(found, ratios=(ratio, other)), "s1-ratio-simple-cnn")
+    assert finding.verdict == "cannot be told" and "disagree" in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("exponent", "grows", "shrinks", "above"),
+    [
+        (1.5, "confirmed", "not confirmed", "confirmed"),
+        (0.5, "confirmed", "not confirmed", "not confirmed"),
+        (-0.5, "not confirmed", "confirmed", "not confirmed"),
+    ],
+)
+def test_a_law_of_size(exponent: float, grows: str, shrinks: str, above: str) -> None:
+    sizes = (488_586, 11_181_642, 23_528_522)
+    steps = three([2.0 * (size / sizes[0]) ** exponent for size in sizes])
+    found = understood(lines_of(steps, sd=0.001))
+    assert said(found, "s1-larger-gains-more").verdict == grows
+    assert said(found, "s2-smaller-gains-more").verdict == shrinks
+    assert said(found, "s1-superlinear").verdict == above
+
+
+def test_three_scattered_sizes_cannot_tell() -> None:
+    found = understood(lines_of(three((2.0, 7.3, 40.6))))
+    finding = said(found, "s1-superlinear")
+    assert finding.verdict == "cannot be told" and "exponent" in finding.detail
+
+
+def test_an_input_too_small_for_the_copies_refutes_them() -> None:
+    steps = two("simple-cnn", 2.0) | {
+        ("simple-cnn", "cpu", "on-device"): 95.0,
+        ("simple-cnn", "cuda:0", "on-device"): 45.0,
+    }
+    finding = against(steps, "s1-transfer")
+    assert finding.verdict == "not confirmed" and "whole input" in finding.detail
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(1.573 / 17.5, "confirmed"), (20.0, "not confirmed")])
+def test_the_link_tells_what_copies_take(rate: float, verdict: str) -> None:
+    """A batch of 128 x 3 x 32 x 32 floats is 1.573 MB: 17.5 ms of a step of 50 at 0.09 GB/s."""
+    link = CeilingFinding(
+        device_label="cuda:0", name="host_to_device_pageable", value=rate, unit="gb_per_s", evidence=("link",)
+    )
+    found = dataclasses.replace(understood(lines_of(two("simple-cnn", 2.0))), ceilings=(link,))
+    finding = said(found, "s1-transfer")
+    assert finding.verdict == verdict and "link" in finding.evidence
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.9, "confirmed"), (0.2, "not confirmed")])
+def test_near_the_peak(share: float, verdict: str) -> None:
+    found = understood(lines_of(two("resnet50", 40.0)))
+    cases = tuple(
+        dataclasses.replace(c, share_of_ceiling=share, ceiling_precision="tf32") for c in found.cases
+    )
+    finding = said(dataclasses.replace(found, cases=cases), "s1-near-peak")
+    assert finding.verdict == verdict and "tf32" in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (("equivalent", "equivalent"), "confirmed"),
+        (("equivalent", "different"), "not confirmed"),
+        (("equivalent", "cannot tell"), "cannot be told"),
+    ],
+)
+def test_accuracy(verdicts: Sequence[str], expected: str) -> None:
+    parity = tuple(
+        ParityFinding(
+            model=f"m{i}",
+            tuning_name="as-written",
+            base_label="cpu",
+            candidate_label="cuda:0",
+            verdict=verdict,  # type: ignore[arg-type]
+            margin=0.01,
+        )
+        for i, verdict in enumerate(verdicts)
+    )
+    found = dataclasses.replace(understood(lines_of(two("simple-cnn", 2.0))), parity=parity)
+    assert said(found, "s1-accuracy").verdict == expected
+
+
+def inferring(batch: int, rate: float, device: str = "cuda:0") -> CaseFinding:
+    (case,) = understood([sampled(a_case(device=device, batch=batch), i, 10.0) for i in range(3)]).cases
+    work = dataclasses.replace(case.case.work, task="infer", recipe=None)
+    interval = Interval(low=0.99 * rate, high=1.01 * rate, estimate=rate, confidence=0.95, n=3)
+    return dataclasses.replace(
+        case,
+        case=dataclasses.replace(case.case, work=work),
+        samples_per_s=interval,
+        samples_per_s_point=rate,
+    )
+
+
+@pytest.mark.parametrize(("knee", "verdict"), [(16, "confirmed"), (256, "not confirmed")])
+def test_a_sweet_spot_of_inference(knee: int, verdict: str) -> None:
+    cases = tuple(inferring(batch, min(batch, knee) * 100.0) for batch in (1, 4, 16, 64, 256))
+    found = dataclasses.replace(understood(), cases=cases)
+    finding = said(found, "s3-sweet-spot")
+    assert finding.verdict == verdict and f"from batch {knee}" in finding.detail
+    assert "missing" in said(dataclasses.replace(found, cases=cases[:3]), "s3-sweet-spot").detail
+
+
+def inferred_ratio(value: float, base: str, candidate: str, precision: str) -> Understanding:
+    """Two devices, one of them at `value` times the rate of the other, in inference."""
+    sides = inferring(8, 100.0, base), inferring(8, 100.0 * value, candidate)
+    ratio = RatioFinding(
+        base_id=sides[0].case_id,
+        candidate_id=sides[1].case_id,
+        model="resnet18",
+        parameters=None,
+        flops_per_step=None,
+        batch=8,
+        base_label=base,
+        candidate_label=candidate,
+        tuning_name="as-written",
+        tuning_base="as-written",
+        of="step",
+        ratio=Interval(low=0.98 * value, high=1.02 * value, estimate=value, confidence=0.95, n=3),
+        point=value,
+        verdict=Verdict.FASTER,
+        precision_candidate=precision,
+        evidence=("row",),
+    )
+    return dataclasses.replace(understood(), cases=sides, ratios=(ratio,))
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(58.0, "confirmed"), (5.0, "not confirmed")])
+def test_int8_against_a_cpu(value: float, verdict: str) -> None:
+    assert said(inferred_ratio(value, "cpu", "cuda:0", "int8"), "s3-int8").verdict == verdict
+    assert "missing" in said(inferred_ratio(value, "cpu", "cuda:0", "fp16"), "s3-int8").detail
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(4.4, "confirmed"), (2.1, "not confirmed")])
+def test_two_gpus_of_one_machine(value: float, verdict: str) -> None:
+    found = inferred_ratio(value, "cuda:0", "cuda:1", "default")
+    both = dataclasses.replace(found, machines=({"gpu": "Tesla T4, NVIDIA L4"},))
+    assert said(both, "s3-l4-t4").verdict == verdict
+    turned = dataclasses.replace(found, machines=({"gpu": "NVIDIA L4, Tesla T4"},))
+    assert "missing" in said(turned, "s3-l4-t4").detail
+
+
+OTHER_NUMBERS: dict[str, dict[str, object]] = {
+    "s1-superlinear-own": {"large_ratio": 400.0},
+    "s1-amdahl-units": {"units": 42.0},
+    "s2-order-own": {"sizes": (1e6, 4e6, 3e6, 2e6)},
+    "s2-order-inference": {"base": (9.0, 8.0, 7.0, 6.0), "candidate": (1.0, 1.0, 1.0, 1.0)},
+    "s2-within-hardware": {"candidate_tflop": 810.0},
+}
+
+
+@pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.test in OWN])
+def test_arithmetic_decides_by_the_numbers_and_not_by_the_name(name: str) -> None:
+    claim = CLAIMS[name]
+    verdict, detail = OWN[claim.test](claim)
+    assert verdict == "wrong by arithmetic" and any(c.isdigit() for c in detail)
+    changed = {
+        key: tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
+        for key, value in OTHER_NUMBERS[name].items()
+    }
+    other: Claim = dataclasses.replace(claim, numbers={**claim.numbers, **changed})
+    assert OWN[claim.test](other)[0] != "wrong by arithmetic"
+
+
+def test_what_the_arithmetic_says() -> None:
+    assert "exponent 0.76" in OWN["own exponent above"](CLAIMS["s1-superlinear-own"])[1]
+    units = OWN["own units"](CLAIMS["s1-amdahl-units"])[1]
+    assert "1.6 % of 2560 units" in units and "= 41.2" in units
+    assert "11 times" in OWN["own peak"](CLAIMS["s2-within-hardware"])[1]
+    assert "31.9x" in OWN["own ranks"](CLAIMS["s2-order-inference"])[1]
