@@ -104,6 +104,14 @@ def test_more_than_linear_has_no_limit() -> None:
     assert "no limit can be told" in cores(finding)
 
 
+def test_cores_that_slow_a_step_down_have_no_limit() -> None:
+    slower = found(sweep(lambda c: 100.0 + 30.0 * c, sd=0.01))
+    assert slower.parallel is not None and slower.parallel.high < 0 and slower.limit is None
+    assert cores(slower).endswith("more cores make it slower.")
+    nothing = found(sweep(lambda c: 100.0, sd=0.05))
+    assert cores(nothing).endswith("more cores give nothing that can be told.")
+
+
 def test_two_numbers_of_cores_show_no_trend() -> None:
     finding = found(sweep(amdahl(0.8), sd=0.01, counts=(1, 2)))
     assert finding.parallel is not None and finding.parallel.contains(0.8)
@@ -131,6 +139,7 @@ def test_replicates_pair_and_cancel_what_they_share() -> None:
 def test_a_shared_machine_gives_no_verdict() -> None:
     finding = found([again(line, flags=("contended",)) for line in sweep(amdahl(0.9), sd=0.01)])
     assert finding.trend == "cannot be told" and "something else" in finding.reasons["trend"]
+    assert "no verdict (machine shared)" in cores(finding) and "more than" not in cores(finding)
 
 
 def test_cores_of_another_kind_are_left_out() -> None:

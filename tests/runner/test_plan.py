@@ -307,3 +307,53 @@ def test_estimate() -> None:
 def test_devices_of_a_plan_are_those_of_the_records() -> None:
     for item in made("model: resnet18\ndevice: ['cpu:threads=2', cuda]").cases:
         assert parse_device(item.case.device.label) == item.case.device
+
+
+@pytest.mark.parametrize(
+    ("device", "machine", "expected"),
+    [
+        ("cpu-threads", {"cores": 8}, [1, 2, 4, 8]),
+        ("cpu-threads", {"cores": 6}, [1, 2, 4, 6]),
+        ("cpu-threads", {"cores": 1}, [1]),
+        ("cpu-threads", {"cores": 24, "identical": 8}, [1, 2, 4, 8]),
+        ("cpu:threads=2..12", {"cores": 16}, [2, 4, 8, 12]),
+    ],
+)
+def test_a_sweep_of_cores(device: str, machine: dict[str, int], expected: list[int]) -> None:
+    found = made(f"model: resnet18\ndevice: '{device}'", **machine)
+    assert [item.case.device.threads for item in found.cases] == expected
+    noted = any(note.startswith("cpu-threads ends at 8: only so many of 24") for note in found.notes)
+    assert noted == ("identical" in machine)
+
+
+def test_more_cores_than_offered_are_skipped() -> None:
+    found = made("model: resnet18\ndevice: 'cpu:threads=1..8'", cores=4)
+    assert [item.case.device.threads for item in found.cases] == [1, 2, 4]
+    assert found.skips == (Skip(what="cpu:threads=8", reason="only 4 cores offered"),)
+
+
+def test_a_simulated_sweep_of_cores() -> None:
+    found = made("model: resnet18\ndevice: 'sim:cpu:serial=0.1:threads=1..4:noise=0'", cores=1)
+    labels = [item.case.device.label for item in found.cases]
+    assert labels == [f"sim:cpu:noise=0:serial=0.1:threads={n}" for n in (1, 2, 4)]
+
+
+def test_several_threads_of_a_tuning_are_several_tunings() -> None:
+    text = "model: resnet18\ndevice: cpu\ntuning: {name: sweep, preset: on-device, threads: [1, 2, auto, 2]}"
+    found = made(text)
+    assert [(item.tuning_name, item.case.tuning.threads) for item in found.cases] == [
+        ("sweep 1 thread", 1),
+        ("sweep 2 threads", 2),
+        ("sweep auto threads", "auto"),
+    ]
+    assert {item.case.tuning.residency for item in found.cases} == {"device"}
+    alone = made(text.replace("[1, 2, auto, 2]", "4")).cases
+    assert [(item.tuning_name, item.case.tuning.threads) for item in alone] == [("sweep", 4)]
+
+
+def test_the_shipped_sweeps_plan() -> None:
+    studies = builtin_studies()
+    cores = plan(studies["cpu-threads"], cores=4, gpus=1)
+    assert {item.case.device.label for item in cores.cases} == {f"cpu:threads={n}" for n in (1, 2, 4)}
+    batches = plan(studies["break-even"], cores=4, gpus=1)
+    assert {item.case.work.batch for item in batches.cases} == {1 << i for i in range(10)}

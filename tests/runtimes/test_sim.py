@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from statistics import median
 
@@ -300,3 +301,19 @@ def test_real_time_passes_when_asked() -> None:
     assert prepared.clock is None
     prepared.step()
     prepared.sync()
+
+
+def test_cores_divide_the_devices_time_by_amdahls_law() -> None:
+    """30 ms of 100 are serial; each further core adds 1 ms; the host's 5 ms for a batch stay as they are."""
+    options = "step_ms=100:serial=0.3:overhead=0.01:input_ms=5:noise=0:process=0"
+    expected = {None: 105.0, 1: 105.0, 2: 5 + 30 + 35 + 1, 4: 5 + 30 + 17.5 + 3}
+    for cores, ms in expected.items():
+        case = case_of(f"sim:cpu:{options}" + (f":threads={cores}" if cores else ""))
+        case = dataclasses.replace(case, tuning=Tuning(runtime="sim"))
+        assert sim.truth_of(case, sim.profile_of(case.device)).step_ns == pytest.approx(ms * 1e6)
+
+
+@pytest.mark.parametrize("option", ["threads=0", "serial=1.5", "overhead=-1", "threads=two"])
+def test_bad_numbers_of_cores_are_refused(option: str) -> None:
+    with pytest.raises(UserError, match=option.partition("=")[0]):
+        sim.profile_of(parse_device(f"sim:cpu:{option}"))

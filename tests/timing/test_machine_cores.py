@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from breakeven.errors import UserError
-from breakeven.timing.cpu import core_ids_for, hybrid_cores, offered_cores, throttled_periods
+from breakeven.timing.cpu import (
+    core_ids_for,
+    hybrid_cores,
+    identical_cores,
+    offered_cores,
+    throttled_periods,
+)
 from breakeven.timing.readings import Null, parse_cpu_list
 
 V2_MOUNT = "30 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -137,3 +143,21 @@ def test_cpu_lists() -> None:
     assert parse_cpu_list("\n") == ()
     with pytest.raises(ValueError, match="invalid literal"):
         parse_cpu_list("zero")
+
+
+def test_identical_cores_are_fast_whole_and_offered(plant: Any, cpus: Any) -> None:
+    """Two kinds, the fast one with two hardware threads a core: 4-7 are two cores, 0-3 four slow ones."""
+    folder = "sys/devices/system/cpu"
+    files = cpus(8) | {"sys/devices/cpu_core/cpus": "4-7\n", "sys/devices/cpu_atom/cpus": "0-3\n"}
+    for cpu in range(4, 8):
+        first = cpu - cpu % 2
+        files[f"{folder}/cpu{cpu}/topology/core_cpus_list"] = f"{first}-{first + 1}\n"
+    root = plant(files)
+    assert identical_cores(root, range(8)) == 2
+    assert identical_cores(root, [0, 1, 2, 4]) == 1
+    assert identical_cores(root, [0, 1, 2]) == 3  # slow cores alone are alike
+
+
+def test_without_kinds_all_cores_are_identical(plant: Any, cpus: Any) -> None:
+    assert identical_cores(plant(cpus(8, 2)), range(16)) == 8
+    assert identical_cores(plant(cpus(8, 2) | v2("/a", a="300000 100000")), range(16)) == 3

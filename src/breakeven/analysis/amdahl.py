@@ -91,6 +91,7 @@ def _finding(group: Mapping[int, Measured], identical: int | None) -> CoresFindi
         points=(),
         processes=0,
         simulated=first.finding.simulated,
+        disturbed=any(disturbed(m.finding) for m in used.values()),
         source=first.finding.source,
         evidence=tuple(line for m in used.values() for line in m.finding.evidence),
     )
@@ -103,7 +104,7 @@ def _finding(group: Mapping[int, Measured], identical: int | None) -> CoresFindi
     if not replicates:
         return _because(finding, parallel="no replicate was measured at every number of cores")
     finding = _with_fit(_with_points(finding, replicates), replicates)
-    return _judged(finding, replicates, shared=any(disturbed(m.finding) for m in used.values()))
+    return _judged(finding, replicates)
 
 
 def _replicates(used: Mapping[int, Measured]) -> list[Times]:
@@ -134,7 +135,7 @@ def _with_fit(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFindin
     shares = [fitted(times) for times in replicates]
     parallel, point = stats.mean_interval(shares), fmean(shares)
     ends = (parallel.low, parallel.high) if parallel else (None, None)
-    limits = [1 / (1 - p) if p is not None and p < 1 else None for p in (point, *ends)]
+    limits = [1 / (1 - p) if p is not None and 0 < p < 1 else None for p in (point, *ends)]
     one = min(finding.points, key=lambda p: p.cores)
     scale = one.step_s * speedup(point, one.cores)  # seconds on one core, by the law
     errors = [scale / speedup(point, p.cores) / p.step_s - 1 for p in finding.points]
@@ -153,7 +154,7 @@ def _with_fit(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFindin
     )
 
 
-def _judged(finding: CoresFinding, replicates: Sequence[Times], *, shared: bool) -> CoresFinding:
+def _judged(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFinding:
     """Adds how the Karp-Flatt share moves with the number of cores, and what that says."""
     several = [n for n in replicates[0] if n > 1]
     if 1 not in replicates[0]:
@@ -167,7 +168,7 @@ def _judged(finding: CoresFinding, replicates: Sequence[Times], *, shared: bool)
     finding = dataclasses.replace(finding, per_doubling=slope)
     if slope is None or slope.n < FEWEST:
         return _because(finding, trend=f"{len(replicates)} processes: {FEWEST} are the fewest for a verdict")
-    if shared:
+    if finding.disturbed:
         return _because(finding, trend="something else used the machine in most processes of a case")
     trend = _trend(slope, finding.points[-1].serial)
     if trend == "cannot be told":

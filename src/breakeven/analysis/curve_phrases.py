@@ -88,9 +88,14 @@ def cores(finding: CoresFinding) -> str:
     text = (
         f"{finding.model} on {span}, {phrases.tuning(finding.tuning_name)}: {share} % of a step is parallel"
     )
+    if finding.disturbed:
+        return phrases.cut(f"{text}: {phrases.DISTURBED}")
+    if finding.parallel.low <= 0:
+        what = "make it slower" if finding.parallel.high < 0 else "give nothing that can be told"
+        return phrases.cut(f"{text}: more cores {what}")
     if finding.trend == "grows":
         return phrases.cut(f"{text}, but the serial share grows with the cores: overhead, no fixed part")
-    if finding.limit is None or finding.limit_low is None:
+    if finding.limit_low is None:
         return phrases.cut(f"{text}; no limit can be told")
     if finding.limit_high is None:
         return phrases.cut(f"{text}; {finding.limit_low:.2g}x or more is what cores alone can give")

@@ -66,7 +66,7 @@ def _break_even_cells(f: BreakEvenFinding, names: Names) -> tuple[Cell, ...]:
         said(f.data),
         said(f.seed, f.seed),
         said(f.axis),
-        said(where, note=f.reason or ""),
+        said(where, note=f.reason or "", evidence=f.evidence),
         _place(f.at, f) if f.at is not None else absent(_why_nowhere(f)),
         _span(f),
         words.count(len(f.points)),
@@ -160,7 +160,7 @@ def _misfit(value: float) -> Cell:
 
 def _limit(f: CoresFinding) -> Cell:
     if f.limit is None:
-        return absent(f.reasons.get("limit", "the parallel share reaches 1"))
+        return absent("the parallel share does not lie between 0 and 1")
     low = "?" if f.limit_low is None else words.significant(f.limit_low, 3)
     high = "no limit" if f.limit_high is None else words.significant(f.limit_high, 3)
     text = f"{words.significant(f.limit, 3)}x"

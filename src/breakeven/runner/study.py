@@ -263,7 +263,11 @@ def _exclude(keys: "ExcludeKeys") -> dict[str, tuple[Any, ...]]:
 
 def _contradiction(study: Study, given: set[str]) -> tuple[tuple[str | int, ...], str] | None:
     """The first fault that no key has by itself: where it is, and what."""
+    from breakeven.runner.values import LONGEST_NAME
+
     names = [tuning.name for tuning in study.tuning]
+    if long := [name for name in names if len(name) > LONGEST_NAME]:
+        return ("tuning",), f"{long[0]!r} is too long a name, threads included (at most {LONGEST_NAME})"
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return ("tuning",), f"two tunings are named {twice!r}"
