@@ -126,7 +126,38 @@ def test_a_law_of_size(exponent: float, grows: str, shrinks: str, above: str) ->
     assert said(found, "s1-superlinear").verdict == above
 
 
-def test_three_scattered_sizes_cannot_tell() -> None:
+@pytest.mark.parametrize(
+    ("ratios", "grows", "shrinks"),
+    [
+        ((2.0, 7.3, 40.6), "confirmed", "not confirmed"),
+        ((40.0, 30.0, 2.0), "not confirmed", "confirmed"),
+        ((5.0, 2.0, 9.0), "not confirmed", "not confirmed"),
+        ((5.0, 5.0, 5.0), "cannot be told", "cannot be told"),
+    ],
+)
+def test_three_sizes_have_an_order_where_they_have_no_law(
+    ratios: Sequence[float], grows: str, shrinks: str
+) -> None:
+    found = understood(lines_of(three(ratios), sd=0.01))
+    assert said(found, "s1-larger-gains-more").verdict == grows
+    assert said(found, "s2-smaller-gains-more").verdict == shrinks
+
+
+def test_rows_of_a_shared_machine_decide_nothing() -> None:
+    steps = three((2.0, 7.3, 40.6)) | {
+        ("simple-cnn", "cpu", "on-device"): 95.0,
+        ("simple-cnn", "cuda:0", "on-device"): 45.0,
+    }
+    lines = lines_of(steps)
+    decided = {
+        c.claim for c in claims_against(understood(lines)) if c.verdict != "cannot be told" and not c.own
+    }
+    assert {"s1-transfer", "s1-larger-gains-more", "s1-ratio-resnet50"} <= decided
+    shared = understood([again(line, flags=("contended",)) for line in lines])
+    assert [c.claim for c in claims_against(shared) if c.verdict != "cannot be told" and not c.own] == []
+
+
+def test_three_scattered_sizes_have_no_law() -> None:
     found = understood(lines_of(three((2.0, 7.3, 40.6))))
     finding = said(found, "s1-superlinear")
     assert finding.verdict == "cannot be told" and "exponent" in finding.detail

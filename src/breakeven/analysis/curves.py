@@ -83,6 +83,7 @@ class WhatIfFinding:
     ratio: Interval | None = None
     next_ratio: Interval | None = None
     holds: Literal["within", "exceeded", "cannot be told"] = "cannot be told"
+    disturbed: bool = False
     data: str = ""
     seed: int = 0
     source: str = ""

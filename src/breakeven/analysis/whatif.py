@@ -57,6 +57,7 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
         candidate_label=pair.candidate.finding.device_label,
         tuning_name=pair.candidate.finding.tuning_name,
         next_tuning=after.candidate.finding.tuning_name,
+        disturbed=any(disturbed(m.finding) for m in sides),
         source=pair.candidate.finding.source,
         evidence=tuple(line for m in sides for line in m.finding.evidence),
     )
@@ -78,20 +79,19 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
         low=1 / share.high, estimate=1 / share.estimate, high=1 / share.low,
         confidence=share.confidence, n=share.n,
     )  # fmt: skip
-    return _held(dataclasses.replace(finding, bound=bound), candidate, removed, sides)
+    return _held(dataclasses.replace(finding, bound=bound), candidate, removed)
 
 
 def _held(
     finding: WhatIfFinding,
     candidate: Mapping[Key, float],
     removed: Mapping[Key, float],
-    sides: Sequence[Measured],
 ) -> WhatIfFinding:
     """Whether the candidate's step is at least as long as what was removed from the base's.
 
     That is the same as a ratio below its bound, without a base time on both sides.
     """
-    if any(disturbed(m.finding) for m in sides):
+    if finding.disturbed:
         why = "something else used the machine in most processes of a side"
     elif len(candidate) < FEWEST:
         why = f"{len(candidate)} processes a side: {FEWEST} are the fewest for a verdict"

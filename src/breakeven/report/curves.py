@@ -97,9 +97,13 @@ def _span(f: BreakEvenFinding) -> Cell:
         ends = [f"above {_size(f.after, f)}"] if f.after is not None else []
         ends += [f"below {_size(f.before, f)}"] if f.before is not None else []
         return said(" and ".join(ends), note="by which device wins") if ends else absent(f.reason or "")
-    low = _size(f.low, f) if f.low is not None else f"below {_size(f.points[0].x, f)}"
-    high = _size(f.high, f) if f.high is not None else f"above {_size(f.points[-1].x, f)}"
-    return said(f"{low} to {high}", f.low or 0.0, note=f"95 % interval, n = {f.processes}")
+    note = f"95 % interval, n = {f.processes}"
+    if f.low is not None and f.high is not None:
+        return said(f"{_size(f.low, f)} to {_size(f.high, f)}", f.low, note=note)
+    if f.low is None and f.high is None:
+        return absent(f.reason or "")
+    text = f"at most {_size(f.high, f)}" if f.high is not None else f"at least {_size(f.low or 0.0, f)}"
+    return said(text, f.low or 0.0, note=note)
 
 
 def _why_nowhere(f: BreakEvenFinding) -> str:
