@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from breakeven import stats
-from breakeven.analysis.cases import Measured
 from breakeven.analysis.curves import WhatIfFinding
 from breakeven.analysis.pairs import Pair, is_cpu
 from breakeven.analysis.processes import Key, shared_keys
