@@ -91,6 +91,13 @@ def test_a_win_that_ends_is_said_the_other_way_round() -> None:
     assert " up to batch " in break_even(finding)
 
 
+def test_doubt_far_from_the_crossing_is_said_beside_it() -> None:
+    finding = found(curve(lambda b: 1.0 if b == 64 else b / 5.0, sd=0.03, seed=1))
+    assert finding.answer == "between" and finding.before == 8.0
+    assert finding.reason == "neither device surely wins at 64"
+    assert found(curve(lambda b: b / 5.0)).reason is None
+
+
 def test_several_crossings_are_listed_and_none_is_chosen() -> None:
     finding = found(curve(lambda b: {1: 0.5, 2: 2.0, 4: 2.0, 8: 0.5, 16: 0.5, 32: 3.0, 64: 3.0}[b]))
     assert finding.answer == "several" and finding.at is None

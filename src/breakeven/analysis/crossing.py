@@ -160,7 +160,16 @@ def _answered(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequenc
         )
     if len(finding.changes) == 1:
         (after, before), rises = finding.changes[0], sure[0][1] < 0
-        finding = dataclasses.replace(finding, answer="between", after=after, before=before, wins_above=rises)
+        unsure = zip(known, sides, strict=True)
+        beyond = [p.name for p, side in unsure if not side and not after < p.x < before]
+        finding = dataclasses.replace(
+            finding,
+            answer="between",
+            after=after,
+            before=before,
+            wins_above=rises,
+            reason=f"neither device surely wins at {', '.join(beyond)}" if beyond else None,
+        )
         return _located(finding, [p for p in known if after <= p.x <= before])
     if len(sure) == len(known):
         answer: Answer = "always" if sure[0][1] > 0 else "never"

@@ -202,7 +202,9 @@ def _batch(alt: Any, chart: Chart) -> Any:
         crossing.mark_point(shape="cross", angle=45, size=140, opacity=1, filled=True).encode(
             x=x, y=y, color=colour, tooltip=tooltip
         ),
-        crossing.mark_text(dy=-16, fontSize=12).encode(x=x, y=y, text="label:N", color=colour),
+        crossing.mark_text(align="left", dx=10, dy=14, fontSize=12).encode(
+            x=x, y=y, text="label:N", color=colour
+        ),
     ]
     return _paged(alt, layers, chart.values, "pair", width=WIDTH, height=260)
 

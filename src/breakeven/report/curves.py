@@ -71,8 +71,18 @@ def _break_even_cells(f: BreakEvenFinding, names: Names) -> tuple[Cell, ...]:
         _span(f),
         words.count(len(f.points)),
         words.count(f.processes),
-        said("; ".join(f"{name}: {why}" for name, why in f.missing)) if f.missing else absent(),
+        said("; ".join(f"{name}: {_brief(why, names)}" for name, why in f.missing))
+        if f.missing
+        else absent(),
     )
+
+
+def _brief(why: str, names: Names) -> str:
+    """A reason with the short name of the device that it begins with."""
+    for full, short in names.devices.items():
+        if why.startswith(f"{full}:"):
+            return short + why.removeprefix(full)
+    return why
 
 
 def _place(x: float, f: BreakEvenFinding) -> Cell:
