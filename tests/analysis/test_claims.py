@@ -193,6 +193,16 @@ def test_near_the_peak(share: float, verdict: str) -> None:
     assert finding.verdict == verdict and "tf32" in finding.detail
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1.1, "confirmed"), (4.0, "not confirmed")])
+def test_how_much_longer_a_larger_model_takes(factor: float, verdict: str) -> None:
+    steps = {
+        ("simple-cnn", "cuda:0", "as-written"): 10.0,
+        ("resnet18", "cuda:0", "as-written"): 10.0 * factor,
+    }
+    finding = against(steps, "s1-medium-for-free")
+    assert finding.verdict == verdict and "as long as simple-cnn" in finding.detail
+
+
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
@@ -277,12 +287,32 @@ def test_two_gpus_of_one_machine(value: float, verdict: str) -> None:
     assert "missing" in said(turned, "s3-l4-t4").detail
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(0.85, "confirmed"), (1.0, "not confirmed")])
+def test_two_runtimes(factor: float, verdict: str) -> None:
+    torch = inferring(8, 100.0)
+    assert torch.step_s is not None
+    tuning = dataclasses.replace(torch.case.tuning, runtime="tensorflow")
+    other = dataclasses.replace(
+        torch,
+        case=dataclasses.replace(torch.case, tuning=tuning),
+        step_s=dataclasses.replace(
+            torch.step_s,
+            low=factor * torch.step_s.low,
+            estimate=factor * torch.step_s.estimate,
+            high=factor * torch.step_s.high,
+        ),
+    )
+    assert said(dataclasses.replace(understood(), cases=(torch, other)), "s2-fusion").verdict == verdict
+
+
 OTHER_NUMBERS: dict[str, dict[str, object]] = {
     "s1-superlinear-own": {"large_ratio": 400.0},
     "s1-amdahl-units": {"units": 42.0},
     "s2-order-own": {"sizes": (1e6, 4e6, 3e6, 2e6)},
     "s2-order-inference": {"base": (9.0, 8.0, 7.0, 6.0), "candidate": (1.0, 1.0, 1.0, 1.0)},
     "s2-within-hardware": {"candidate_tflop": 810.0},
+    "s2-link": {"limit": 450.0},
+    "s3-bandwidth": {"candidate": "H200"},
 }
 
 

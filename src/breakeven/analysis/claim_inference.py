@@ -3,10 +3,11 @@
 Knows nothing about which claims there are.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 
-from breakeven.analysis.claim_rows import Decision, all_of, bounded, is_gpu, task_of
+from breakeven.analysis.claim_rows import Decision, all_of, bounded, inside, is_gpu, percent, task_of
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.catalog.claims import Claim
 
@@ -50,6 +51,28 @@ def _gpu_pair(claim: Claim, found: Understanding) -> Decision:
     return all_of([bounded(r, claim) for r in best], missing=missing)
 
 
+def _runtimes(claim: Claim, found: Understanding) -> Decision:
+    """The time of a call in one runtime over that in another, of equal work on one device, by both
+    intervals."""
+    base, candidate, task = (claim.numbers[name][0] for name in ("base", "candidate", "task"))
+    decided = []
+    for c in (c for c in found.cases if c.case.tuning.runtime == candidate and c.step_s is not None):
+        for b in (b for b in found.cases if b.case.tuning.runtime == base and b.step_s is not None):
+            same = c.case.work == b.case.work and (c.device_label, c.source) == (b.device_label, b.source)
+            if not same or c.case.work.task != task or c.step_s is None or b.step_s is None:
+                continue
+            share = dataclasses.replace(
+                c.step_s,
+                low=c.step_s.low / b.step_s.high,
+                estimate=c.step_s.estimate / b.step_s.estimate,
+                high=c.step_s.high / b.step_s.low,
+            )
+            text = f"{c.case.work.model} on {c.device_label}: {percent(share)} of the time"
+            evidence = (*c.evidence, *b.evidence)
+            decided.append(Decision(verdict=inside(share, claim), detail=text, evidence=evidence))
+    return all_of(decided, missing=f"{WORDS[task]} in {base} and {candidate} on one device")
+
+
 def _sweet_spot(claim: Claim, found: Understanding) -> Decision:
     """The smallest batch whose rate is near the best one, wherever batches on both sides were measured."""
     share, low, high = claim.number("share"), claim.low or 0.0, claim.high or math.inf
@@ -76,5 +99,6 @@ def _sweet_spot(claim: Claim, found: Understanding) -> Decision:
 TESTS: dict[str, Callable[[Claim, Understanding], Decision]] = {
     "fastest": _fastest,
     "gpu pair": _gpu_pair,
+    "runtimes": _runtimes,
     "sweet spot": _sweet_spot,
 }

@@ -168,6 +168,31 @@ def _of_ceiling(claim: Claim, found: Understanding) -> Decision:
     return all_of(decided, missing=missing)
 
 
+def _growth(claim: Claim, found: Understanding) -> Decision:
+    """How many times as long a step of one model takes a GPU as that of another, by both intervals."""
+    other = claim.numbers["than"][0]
+    decided = []
+    for c in _on_gpus(found, claim):
+        smaller = dataclasses.replace(claim, model=other)
+        for small in _on_gpus(found, smaller):
+            same = (small.device_label, small.source, small.case.work.data, small.case.work.seed)
+            if same != (c.device_label, c.source, c.case.work.data, c.case.work.seed):
+                continue
+            if c.step_s is None or small.step_s is None:
+                continue
+            growth = dataclasses.replace(
+                c.step_s,
+                low=c.step_s.low / small.step_s.high,
+                estimate=c.step_s.estimate / small.step_s.estimate,
+                high=c.step_s.high / small.step_s.low,
+            )
+            text = f"{format_ratio_interval(growth)} as long as {other} on {c.device_label}"
+            evidence = (*c.evidence, *small.evidence)
+            decided.append(Decision(verdict=inside(growth, claim), detail=text, evidence=evidence))
+    missing = f"{claim.model} and {other} as written on a GPU{batch_words(claim)}"
+    return all_of(decided, missing=missing)
+
+
 def _accuracy(claim: Claim, found: Understanding) -> Decision:
     """Whether all models learn equally well on both devices."""
     rows = [p for p in found.parity if is_gpu(p.candidate_label, found) and p.tuning_name == AS_WRITTEN]
@@ -192,6 +217,7 @@ TESTS: dict[str, Callable[[Claim, Understanding], Decision]] = {
     "exponent above": _exponent_above,
     "transfer share": _transfer,
     "share of ceiling": _of_ceiling,
+    "growth": _growth,
     "accuracy": _accuracy,
 }
 

@@ -18,6 +18,8 @@ OWN: dict[str, Callable[[Claim], own_numbers.Decided]] = {
     "own order": own_numbers.falls_with_size,
     "own ranks": own_numbers.same_ranks,
     "own peak": own_numbers.within_peaks,
+    "own limit": own_numbers.within_limit,
+    "own bandwidth": own_numbers.more_bandwidth,
 }
 TESTS: dict[str, Callable[[Claim, Understanding], Decision]] = {**claim_tests.TESTS, **claim_inference.TESTS}
 

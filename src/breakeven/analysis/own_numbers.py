@@ -9,6 +9,7 @@ from itertools import pairwise
 from breakeven.analysis.amdahl import speedup
 from breakeven.analysis.findings import ClaimVerdict
 from breakeven.catalog.claims import Claim
+from breakeven.catalog.peaks import gpu_peak
 
 Decided = tuple[ClaimVerdict, str]
 
@@ -59,6 +60,26 @@ def within_peaks(claim: Claim) -> Decided:
     if seen <= peaks:
         return "cannot be told", f"{text}, which allows {seen:.3g}x"
     return "wrong by arithmetic", f"{text}: {seen:.3g}x is {seen / peaks:.2g} times that"
+
+
+def within_limit(claim: Claim) -> Decided:
+    """Whether a rate is one that its link allows."""
+    limit, seen = claim.number("limit"), _value(claim)
+    text = f"{seen:.3g} GB/s over a link of {limit:g} GB/s"
+    if seen <= limit:
+        return "cannot be told", f"{text} is possible"
+    return "wrong by arithmetic", f"{text}: {seen / limit:.2g} times what it carries"
+
+
+def more_bandwidth(claim: Claim) -> Decided:
+    """Whether one GPU's datasheet has more memory bandwidth than another's."""
+    names = [claim.numbers[side][0].replace("_", " ") for side in ("base", "candidate")]
+    base, candidate = (gpu_peak(name) for name in names)
+    if base is None or candidate is None:
+        return "cannot be told", f"missing: the datasheets of {' and '.join(names)}"
+    rates = base.bandwidth_gb_per_s, candidate.bandwidth_gb_per_s
+    text = f"{names[1]} {rates[1]:g} GB/s, {names[0]} {rates[0]:g} GB/s by their datasheets"
+    return _verdict(rates[1] > rates[0]), text
 
 
 def _order(values: tuple[float, ...] | list[float]) -> list[int]:
