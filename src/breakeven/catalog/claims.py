@@ -22,8 +22,9 @@ class Claim:
     """One checkable sentence. `low` and `high` bound what confirms it: for a published ratio a factor of 1.25
     to either side, since another machine does not meet it to the digit.
 
-    `numbers` holds what a test needs, by name; several of one name in order. They are those printed in the place
-    named, but for `units` (CUDA cores of an RTX 3050 8 GB) and `limit` (GB/s of PCIe 3.0 x16, the T4's slot).
+    `numbers` holds what a test needs, by name; several of one name in order. They are those printed in the
+    place named, but for `units` (CUDA cores of an RTX 3050 8 GB) and `limit` (GB/s of PCIe 3.0 x16, the T4's
+    slot).
     """
 
     claim: str
