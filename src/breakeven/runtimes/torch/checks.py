@@ -201,7 +201,10 @@ def _as_eager(session: Session, ran: str) -> Check:
     scale = scaler.get_scale() if scaler else 1.0  # stepping takes the factor out again
     session.training.step()
     losses = session.training.losses()
-    pairs = [(_gradient(a), _gradient(b)) for a, b in zip(net.parameters(), there.parameters(), strict=True)]
+    pairs = [
+        (_gradient(a), _gradient(b) / scale)
+        for a, b in zip(net.parameters(), there.parameters(), strict=True)
+    ]
     gradient, expected = (torch.cat([pair[side] for pair in pairs]) for side in (0, 1))
     found = {
         "loss": abs(losses[-1] / expected_loss.item() - 1),
