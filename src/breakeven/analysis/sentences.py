@@ -145,10 +145,16 @@ def _accuracy(parity: Sequence[ParityFinding]) -> list[str]:
     """The worst verdict first: a difference matters more than any number of equal accuracies."""
     shown = [p for p in parity if not (p.reason or "").startswith("synthetic")]
     for verdict in ("different", "cannot tell", "equivalent"):
-        found = [p for p in shown if p.verdict == verdict]
+        # One that was trained says more than one that was only sampled.
+        found = sorted((p for p in shown if p.verdict == verdict), key=_untrained)
         if found:
             return [phrases.accuracy(found[0], len(found), len(shown))]
     return []
+
+
+def _untrained(parity: ParityFinding) -> int:
+    """How many of the two sides have no full run."""
+    return (not parity.base_accuracies) + (not parity.candidate_accuracies)
 
 
 def _forecast(cases: Sequence[CaseFinding]) -> list[str]:

@@ -25,13 +25,14 @@ Place = tuple[str, Device]
 class Choice:
     """Case ids of one place: `reference` as written, the fastest of its numerics and of any. None: no number.
 
-    `candidates` gave a number; `evidence` are their lines.
+    `candidates` gave a number; `names` are those of their tunings, `evidence` their lines.
     """
 
     reference: str | None
     same: str | None
     any: str | None
     candidates: tuple[str, ...]
+    names: Mapping[str, str]
     evidence: tuple[str, ...]
 
     @property
@@ -77,5 +78,6 @@ def _choice(attempts: Sequence[Attempt]) -> Choice:
         same=min(alike, key=lambda case_id: times[case_id], default=None),
         any=min(times, key=lambda case_id: times[case_id], default=None),
         candidates=tuple(times),
+        names={a.case_id: a.tuning_name for a in attempts if a.tuning_name and a.case_id in times},
         evidence=tuple(a.attempt_id for a in attempts if a.purpose in DECIDING and a.case_id in times),
     )

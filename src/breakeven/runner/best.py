@@ -20,6 +20,11 @@ SELECT_PROCESSES = 1
 """Processes a candidate gets that the study does not measure anyway: its number decides, no more."""
 
 
+LOSS = 1.03
+"""A step loses if it takes longer by this factor: closer times are the same (analysis.ratios.MARGIN), and a
+stack without a harmless step is no better for it."""
+
+
 def choose_and_confirm(session: Session) -> str | None:
     """Runs what is missing of the best of this study. Returns why it stopped early, else None."""
     session.tell("note", text="choosing the best of each device")
@@ -62,7 +67,7 @@ def losing_steps(attempts: list[Attempt], case: Case) -> set[str]:
     losing, before = set(), None
     for step in ladder.steps(case.device.kind):
         now = times.get(names.get(step, ""))
-        if now is not None and before is not None and now > before:
+        if now is not None and before is not None and now > LOSS * before:
             losing.add(step)
         before = now if now is not None else before
     return losing
