@@ -236,7 +236,7 @@ def test_processes_of_one_seed_are_one_trial() -> None:
     lines = [full(case, i, accuracy=0.9) for case in (CPU, GPU) for i in range(3)]
     (parity,) = understood(lines).parity
     assert parity.verdict == "cannot tell" and parity.base_accuracies == (pytest.approx(0.9),)
-    assert parity.reason == "one seed a side; add --full with more seeds"
+    assert parity.reason == "one seed a device; more seeds can: --full --set 'seed=[0, 1, 2]'"
 
 
 def test_sampled_attempts_tell_no_accuracy() -> None:

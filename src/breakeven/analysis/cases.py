@@ -57,16 +57,17 @@ class Measured:
 def measured_cases(results: Results) -> list[Measured]:
     """Every case that has an attempt: those of the latest study in its order, then those of earlier ones.
 
-    A case that was tried only to choose a winner is none, for it may show no number. One that won joins the
-    study that asks for the best.
+    A case outside the study that was tried only to choose a winner is none, for it may show no number. One
+    that won joins the study that asks for the best.
     """
     groups: dict[str, list[Attempt]] = {}
     for attempt in results.attempts:
         groups.setdefault(attempt.case_id, []).append(attempt)
-    groups = {key: mine for key, mine in groups.items() if any(a.purpose != "select" for a in mine)}
     study = results.studies[-1] if results.studies else None
     wanted = dict.fromkeys(study.case_ids if study else groups)
     if study is not None and naming.asks_for_best(study.study):
+        tried = {key for key, mine in groups.items() if all(a.purpose == "select" for a in mine)}
+        groups = {key: mine for key, mine in groups.items() if key in wanted or key not in tried}
         wanted |= dict.fromkeys(_winners(groups.values(), wanted))
     earlier = dict.fromkeys(case_id for line in results.studies for case_id in line.case_ids)
     order = [case_id for case_id in (wanted | earlier | dict.fromkeys(groups)) if case_id in groups]

@@ -137,7 +137,7 @@ class RatioFinding:
 class StepFinding:
     """One step of a ladder. `step_s` and `point_s` are seconds a training step.
 
-    `win`: the time at the step before over the time here, on the same device (None for the first). `loses`:
+    `win`: the time at the step before over the time here, on the same device; the first has none. `loses`:
     the verdict is SLOWER; such a step stays. In a list of leave-one-outs `name` is the step left out, the
     time is that without it, and `win` the time without it over the time of the full stack.
     """

@@ -20,8 +20,8 @@ from breakeven.records.tuning import preset
 from breakeven.stats import Verdict
 
 Place = tuple[str, Device]
-FEWEST = 2
-"""Steps that make a ladder."""
+FEWEST = 3
+"""Steps that make a ladder; two tunings are a ladder where the best is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ def ladders_of(
     return [
         _ladder(places[place], rungs, best_of(chosen.get(place), confirmed) if wants_best else [])
         for place, rungs in climbed.items()
-        if len(rungs) >= FEWEST
+        if len(rungs) >= FEWEST or wants_best
     ]
 
 
@@ -137,11 +137,9 @@ def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:
         reasons["step_s"] = "not measured yet"
     elif found.step_s is None:
         reasons["step_s"] = found.failure or found.reasons.get("step_s", "no number")
-    if rung.over is None:
-        reasons["win"] = "the first step: there is none before it"
-    elif win is None:
+    if win is None and rung.over is not None:
         reasons["win"] = f"not measured yet: {rung.name if found is None else rung.over.name}"
-    elif win.ratio is None:
+    elif win is not None and win.ratio is None:
         reasons["win"] = win.reasons.get("ratio", "not comparable")
     return StepFinding(
         name=rung.name,

@@ -1,4 +1,4 @@
-"""The verdict in words that a newcomer understands: at most six sentences of two lines each.
+"""The verdict in words that a newcomer understands: at most seven sentences of two lines each.
 
 Knows nothing about lines or statistics. It talks in ratios: a time on a shared CPU is no result.
 """
@@ -7,11 +7,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from breakeven.analysis import phrases
-from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding
+from breakeven.analysis.climbing import ladder_sentences, law_sentences, span_sentences
+from breakeven.analysis.findings import CaseFinding, LadderFinding, ParityFinding, RatioFinding, ScaleFinding
 from breakeven.analysis.quality import failures
 from breakeven.stats import Verdict
 
-MOST = 6
+MOST = 7
 LINE = 80
 
 
@@ -22,6 +23,7 @@ def sentences_of(
     scale: Sequence[ScaleFinding],
     cores: int | None,
     *,
+    ladders: Sequence[LadderFinding] = (),
     missing: int = 0,
     skips: Sequence[Mapping[str, str]] = (),
 ) -> list[str]:
@@ -31,11 +33,17 @@ def sentences_of(
     said = []
     if any(case.simulated for case in cases):
         said.append("SIMULATED device: planted numbers, not a measurement.")
-    steps = [ratio for ratio in ratios if ratio.of == "step"]
-    compared = steps or list(ratios)
+    tunings = [ratio for ratio in ratios if ratio.contrast == "tuning"]
+    compared = [ratio for ratio in tunings if ratio.of == "step"] or tunings
     said += _unfinished(len(cases), missing)
-    if compared or not missing:
-        said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
+    climbed = ladder_sentences(ladders, ratios, phrases.LONGEST)
+    if not any(ratio.contrast == "best" and ratio.ratio is not None for ratio in ratios):
+        # Without the best of both, the two ends of the ladder have to do.
+        if compared or not missing:
+            said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
+        said += climbed
+    else:
+        said += span_sentences(ratios, phrases.LONGEST) + climbed + law_sentences(scale, phrases.LONGEST)
     said += _uncertain(compared)
     said += _refused(compared, {case.case_id for case in failures(cases)})
     said += _failed(cases)

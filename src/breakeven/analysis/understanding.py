@@ -124,6 +124,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 parity,
                 scale,
                 cores,
+                ladders=ladders,
                 missing=missing,
                 skips=study.skips if study else (),
             )
