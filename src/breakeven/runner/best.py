@@ -14,7 +14,7 @@ from breakeven.records.selection import choices, times_ns
 from breakeven.runner.grid import without
 from breakeven.runner.plan import PlannedCase, stacked
 from breakeven.runner.rounds import measure_round
-from breakeven.runner.session import Session
+from breakeven.runner.session import Session, tries
 
 SELECT_PROCESSES = 1
 """Processes a candidate gets that the study does not measure anyway: its number decides, no more."""
@@ -27,13 +27,18 @@ stack without a harmless step is no better for it."""
 
 def choose_and_confirm(session: Session) -> str | None:
     """Runs what is missing of the best of this study. Returns why it stopped early, else None."""
-    session.tell("note", text="choosing the best of each device")
     stopped = _try(session, session.plan.candidates) or _try(session, lean_stacks(session))
     if stopped:
         return stopped
     chosen = _chosen(session)
-    session.tell("note", text=f"measuring {len(chosen)} cases again: the best and what they are set against")
-    return measure_round(session, chosen, dict.fromkeys(_ids(chosen), session.study.replicates), "confirm")
+    replicates = session.study.replicates
+    fresh = [
+        item for item in chosen if not tries(session, item.case, replicates - 1, "train_step", "confirm")
+    ]
+    if fresh:
+        text = f"{len(fresh)} cases are measured again: the best of each device, and the loop as written"
+        session.tell("note", text=text)
+    return measure_round(session, chosen, dict.fromkeys(_ids(chosen), replicates), "confirm")
 
 
 def _try(session: Session, candidates: Sequence[PlannedCase]) -> str | None:
