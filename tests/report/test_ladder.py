@@ -70,7 +70,7 @@ def a_ladder(model: str, device: str, first_ms: float, **changes: Any) -> Ladder
     )  # fmt: skip
     unconfirmed = BestFinding(
         numerics="any", case_id="a", tuning_name="compile", precision=None, candidates=13,
-        reasons={"step_s": "chosen, and not measured again yet", "win": "as written was not measured again"},
+        reasons={"step_s": "chosen, and not measured again yet", "win": "chosen, and not measured again yet"},
     )  # fmt: skip
     found = LadderFinding(
         model=model, batch=128, data="cifar10", seed=0, device_label=device, steps=tuple(made),

@@ -9,8 +9,10 @@ import pytest
 from breakeven import api
 from breakeven.errors import UserError
 from breakeven.records import file, ladder
-from breakeven.records.lines import Attempt
+from breakeven.records.case import Case
+from breakeven.records.lines import Attempt, Block
 from breakeven.records.tuning import PRESETS
+from breakeven.runner.best import losing_steps
 from breakeven.runner.estimate import best_attempts, estimate_seconds
 from breakeven.runner.plan import Plan, plan
 from breakeven.runner.study import Study, load_study, read_study, resolved
@@ -143,6 +145,35 @@ def test_a_losing_step_is_tried_without(tmp_path: Path) -> None:
     assert "compile less channels-last and bf16" in tried
     chosen = {a.tuning_name for a in lines if a.purpose == "confirm"} - {"as-written"}
     assert chosen == {"compile less channels-last and bf16"}
+
+
+def attempts_of(times: dict[str, float | None]) -> tuple[list[Attempt], Case]:
+    """One attempt for each preset on a CPU, its step in milliseconds; None: it failed."""
+    made = planned("model: resnet18\ndevice: cpu\ntuning: ladder").cases
+    blocks = {
+        n: (Block(n_steps=1, samples=128, ns=round(1e6 * ms)),) if ms else () for n, ms in times.items()
+    }
+    return [
+        Attempt(
+            case_id=item.case_id, work_id=item.case.work_id, tuning_id=item.case.tuning_id,
+            work=item.case.work, tuning=item.case.tuning, device=item.case.device,
+            tuning_name=item.tuning_name, replicate=0, order_index=0, started_utc="", region="train_step",
+            outcome="ok" if times[item.tuning_name] else "output_mismatch", blocks=blocks[item.tuning_name],
+        )
+        for item in made
+        if item.tuning_name in times
+    ], made[0].case  # fmt: skip
+
+
+def test_what_loses_or_fails_is_left_out_of_the_lean_stack() -> None:
+    times: dict[str, float | None] = {
+        "as-written": 90.0, "workers": 95.0, "on-device": 50.0, "no-sync": 51.0, "channels-last": 40.0,
+        "compile": None, "bf16": None,
+    }  # fmt: skip
+    # 2 % is no loss; `threads` is `no-sync`; BF16 stands on the compiler and may have failed for its sake.
+    assert losing_steps(*attempts_of(times)) == {"workers", "compile"}
+    times |= {"compile": 30.0, "bf16": 33.0}
+    assert losing_steps(*attempts_of(times)) == {"workers", "bf16"}
 
 
 def test_running_again_measures_nothing(whole: Path) -> None:

@@ -49,9 +49,11 @@ class Best:
             reasons["step_s"] = NOTHING if self.case_id is None else NOT_AGAIN
         elif found.step_s is None:
             reasons["step_s"] = found.failure or found.reasons.get("step_s", "no number")
-        if win is None:
-            same = self.here is not None and self.here is self.reference
+        if win is None and found is not None:
+            same = self.here is self.reference
             reasons["win"] = "it is the loop as written" if same else "as written was not measured again"
+        elif win is None:
+            reasons["win"] = reasons["step_s"]
         return BestFinding(
             numerics=self.numerics,
             case_id=self.case_id,

@@ -184,8 +184,9 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             .transform_filter(f"datum.device {sign} {json.dumps(slowest)}")
             .mark_text(align=align, dx=dx, dy=dy, fontSize=11)
             .encode(x=x, y=y, text=words, color=colour)
-            # Stairs go down to the left: words to the left stand above their mark, or the line crosses them.
-            for sign, align, dx, dy in (("===", "left", 9, 0), ("!==", "right", -7, -7))
+            # Stairs go down to the left: words to the left stand above their mark and words to the right
+            # below it, or the line would cross them.
+            for sign, align, dx, dy in (("===", "left", 9, 5), ("!==", "right", -7, -7))
         ),
     ]
     return _paged(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))

@@ -15,6 +15,7 @@ from breakeven.runner.grid import without
 from breakeven.runner.plan import PlannedCase, stacked
 from breakeven.runner.rounds import measure_round
 from breakeven.runner.session import Session, tries
+from breakeven.runner.study import NamedTuning
 
 SELECT_PROCESSES = 1
 """Processes a candidate gets that the study does not measure anyway: its number decides, no more."""
@@ -46,7 +47,7 @@ def _try(session: Session, candidates: Sequence[PlannedCase]) -> str | None:
 
 
 def lean_stacks(session: Session) -> list[PlannedCase]:
-    """The full stacks without the steps that lose in the ladder, at any numerics and at those as written.
+    """The full stacks without the steps that lose or fail in the ladder, at any numerics and as written.
 
     Only where the study leaves the precision to the tuning, as the ladder does.
     """
@@ -65,16 +66,19 @@ def lean_stacks(session: Session) -> list[PlannedCase]:
     return [item for case_id, item in found.items() if case_id not in known]
 
 
-def losing_steps(attempts: list[Attempt], case: Case) -> set[str]:
-    """The steps of the ladder that took longer than the one before them, by what decides."""
+def losing_steps(attempts: Sequence[Attempt], case: Case) -> set[str]:
+    """The steps of the ladder that took longer than the one before them, by what decides, and the first of
+    several in a row that gave no time: those behind it may have failed for its sake.
+    """
     mine = [a for a in attempts if (a.work_id, a.device) == (case.work_id, case.device)]
     times, names = times_ns(mine), {a.tuning_name: a.case_id for a in mine}
-    losing, before = set(), None
+    losing, before, failed = set(), None, False
     for step in ladder.steps(case.device.kind):
-        now = times.get(names.get(step, ""))
-        if now is not None and before is not None and now > LOSS * before:
+        now = times.get(names.get(step) or stacked(case, NamedTuning(name=step, preset=step)).case_id)
+        if before is not None and (not failed if now is None else now > LOSS * before):
             losing.add(step)
-        before = now if now is not None else before
+        failed = now is None
+        before = before if now is None else now
     return losing
 
 

@@ -21,6 +21,10 @@ ENERGY_WINDOW_S = 2.5
 and a quarter more."""
 
 
+WHY: dict[Purpose, str] = {"measure": "", "select": ", tried", "confirm": ", again"}
+"""What the display adds to a case's name."""
+
+
 def measure_round(
     session: Session, cases: Sequence[PlannedCase], wanted: Mapping[str, int], purpose: Purpose = "measure"
 ) -> str | None:
@@ -98,7 +102,7 @@ def _one(session: Session, planned: PlannedCase, replicate: int, order: int, pur
         request = {"what": "attempt", "plan": _sampling(session.study, case)}
         line = attempt_once(session, planned, replicate, order, "train_step", request, purpose=purpose)
     session.spent.append(time.monotonic() - started)
-    session.add(line, label(planned))
+    session.add(line, label(planned) + WHY[purpose])
 
 
 def _settled_elsewhere(session: Session, case: Case) -> tuple[str, str] | None:
