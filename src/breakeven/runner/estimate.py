@@ -35,6 +35,7 @@ def estimate_seconds(plan: Plan, *, attempt_time: float | None = None) -> tuple[
         once += len(plan.cases) * (seconds + ATTEMPT_OVERHEAD[end])
         again = best_attempts(plan)[end] * (seconds + ATTEMPT_OVERHEAD[end])
         again += parents * PARENT_OVERHEAD[end] * (1 + study.replicates) if study.best else 0.0
+        again += _compiled_again(plan)[end] * COMPILE_OVERHEAD[end]
         ends.append(replicates * once + again + whole[end])
     if study.max_time is not None:
         ends = [min(end, study.max_time) for end in ends]
@@ -52,6 +53,13 @@ def best_attempts(plan: Plan) -> tuple[int, int]:
     places = len({(item.case.work_id, item.case.device) for item in plan.cases})
     fewest, most = (len(plan.candidates) + places * n for n in (0, 2))
     return fewest + places * plan.study.replicates, most + 3 * places * plan.study.replicates
+
+
+def _compiled_again(plan: Plan) -> tuple[int, int]:
+    """Of `best_attempts` those that compile: candidates at least, and all the best at most."""
+    tried = sum(item.case.tuning.compile_mode is not None for item in plan.candidates)
+    some = tried or any(item.case.tuning.compile_mode is not None for item in plan.cases)
+    return tried, best_attempts(plan)[1] if some else 0
 
 
 def _full_runs(plan: Plan) -> tuple[float, float]:
