@@ -236,7 +236,20 @@ def test_processes_of_one_seed_are_one_trial() -> None:
     lines = [full(case, i, accuracy=0.9) for case in (CPU, GPU) for i in range(3)]
     (parity,) = understood(lines).parity
     assert parity.verdict == "cannot tell" and parity.base_accuracies == (pytest.approx(0.9),)
-    assert parity.reason == "one seed a side; add --full with more seeds"
+    assert parity.reason == "one seed a device; more seeds can: --full --set 'seed=[0, 1, 2]'"
+
+
+def test_one_run_a_device_says_that_a_seed_is_not_enough() -> None:
+    """Also where another tuning was sampled only, and the latest study asks for no full run."""
+    other = [a_case(device=device, tuning="channels-last") for device in ("cpu", "cuda:0")]
+    lines = [a for case in other for a in spread(case, 5.0, name="channels-last")]
+    found = understood(lines, spread(CPU, 20.0), spread(GPU, 5.0), full(CPU), full(GPU))
+    said = [line for line in found.sentences if line.startswith("Accuracy")]
+    assert said == [
+        "Accuracy: cannot tell (one seed a device; more seeds can: --full --set 'seed=[0, 1, 2]')."
+    ]
+    half = understood(spread(CPU, 20.0), spread(GPU, 5.0), full(GPU)).parity[0]
+    assert half.reason == "its full runs are not finished"
 
 
 def test_sampled_attempts_tell_no_accuracy() -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from breakeven.errors import UserError
 from breakeven.records.case import Case, parse_device
 from breakeven.records.tuning import PRESETS
+from breakeven.runner.estimate import estimate_seconds
 from breakeven.runner.grid import auto_devices
-from breakeven.runner.plan import Plan, Skip, estimate_seconds, plan, runtimes_of, schedule
+from breakeven.runner.plan import Plan, Skip, plan, runtimes_of, schedule
 from breakeven.runner.study import builtin_studies, load_study, read_study
 from breakeven.workloads.data import DATA
 

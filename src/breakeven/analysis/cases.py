@@ -5,7 +5,7 @@ Knows nothing about comparisons between cases.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +55,20 @@ class Measured:
 
 
 def measured_cases(results: Results) -> list[Measured]:
-    """Every case that has an attempt: those of the latest study in its order, then those of earlier ones."""
+    """Every case that has an attempt: those of the latest study in its order, then those of earlier ones.
+
+    A case outside the study that was tried only to choose a winner is none, for it may show no number. One
+    that won joins the study that asks for the best.
+    """
     groups: dict[str, list[Attempt]] = {}
     for attempt in results.attempts:
         groups.setdefault(attempt.case_id, []).append(attempt)
     study = results.studies[-1] if results.studies else None
     wanted = dict.fromkeys(study.case_ids if study else groups)
+    if study is not None and naming.asks_for_best(study.study):
+        tried = {key for key, mine in groups.items() if all(a.purpose == "select" for a in mine)}
+        groups = {key: mine for key, mine in groups.items() if key in wanted or key not in tried}
+        wanted |= dict.fromkeys(_winners(groups.values(), wanted))
     earlier = dict.fromkeys(case_id for line in results.studies for case_id in line.case_ids)
     order = [case_id for case_id in (wanted | earlier | dict.fromkeys(groups)) if case_id in groups]
     labels = naming.tuning_labels([groups[case_id] for case_id in order])
@@ -73,6 +81,33 @@ def measured_cases(results: Results) -> list[Measured]:
         finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
         made.append(dataclasses.replace(found, finding=finding))
     return made
+
+
+def confirmed_cases(results: Results) -> dict[str, Measured]:
+    """Case_id -> what its `confirm` attempts alone say: the only numbers that a chosen case may show."""
+    groups: dict[str, list[Attempt]] = {}
+    for attempt in results.attempts:
+        if attempt.purpose == "confirm":
+            groups.setdefault(attempt.case_id, []).append(attempt)
+    limits = Limits.of(results)
+    made = {}
+    for case_id, mine in groups.items():
+        checks = [check for check in results.checks if check.case_id == case_id]
+        found = _measured(mine, checks, naming.preset_of(mine), None, limits)
+        made[case_id] = dataclasses.replace(
+            found, finding=dataclasses.replace(found.finding, source=results.path)
+        )
+    return made
+
+
+def _winners(groups: Iterable[Sequence[Attempt]], wanted: Collection[str]) -> list[str]:
+    """Cases outside the study that were chosen where its cases ran."""
+    places = {(a.work_id, a.device) for mine in groups for a in mine if a.case_id in wanted}
+    return [
+        mine[0].case_id
+        for mine in groups
+        if (mine[0].work_id, mine[0].device) in places and all(a.purpose != "measure" for a in mine)
+    ]
 
 
 def _measured(

@@ -15,7 +15,7 @@ from typing import Literal
 
 from breakeven import stats
 from breakeven.analysis.curves import Answer, Axis, BreakEvenFinding, CurvePoint
-from breakeven.analysis.findings import RatioFinding
+from breakeven.analysis.findings import CONTRASTS, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key, shared_keys
 from breakeven.analysis.ratios import FEWEST
@@ -42,14 +42,13 @@ class _Point:
 
 def break_even_of(pairs: Sequence[Pair], ratios: Sequence[RatioFinding]) -> list[BreakEvenFinding]:
     """Break-even batches of every model and tuning, and break-even sizes where three models were compared."""
-    by_ids = {(r.base_id, r.candidate_id): r for r in ratios if r.of == "step"}
+    by_ids = {(r.base_id, r.candidate_id, r.contrast): r for r in ratios if r.of == "step"}
     found = []
     for axis in ("batch", "flops", "parameters"):
         groups: dict[tuple[object, ...], list[_Point]] = {}
         for pair in pairs:
-            point = _point(
-                pair, axis, by_ids.get((pair.base.finding.case_id, pair.candidate.finding.case_id))
-            )
+            ids = (pair.base.finding.case_id, pair.candidate.finding.case_id, pair.contrast)
+            point = _point(pair, axis, by_ids.get(ids))
             if point is not None:
                 groups.setdefault(_group(pair, axis), []).append(point)
         for group in groups.values():
@@ -60,20 +59,20 @@ def break_even_of(pairs: Sequence[Pair], ratios: Sequence[RatioFinding]) -> list
 
 
 def _group(pair: Pair, axis: Axis) -> tuple[object, ...]:
-    """All that must be equal along a curve."""
+    """All that must be equal along a curve. The best of each batch is a curve whatever its settings are."""
     work = pair.candidate.case.work
     alike = dataclasses.replace(work, batch=1) if axis == "batch" else dataclasses.replace(work, model="")
-    sides = [
-        (m.finding.device_label, m.finding.tuning_name, m.case.tuning.precision)
-        for m in (pair.base, pair.candidate)
-    ]
-    return (*sides, digest("work", alike))
+    pairs = pair.base, pair.candidate
+    sides: list[object] = [m.finding.device_label for m in pairs]
+    if pair.contrast == "tuning":
+        sides += [(m.finding.tuning_name, m.case.tuning.precision) for m in pairs]
+    return (pair.contrast, *sides, digest("work", alike))
 
 
 def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None) -> _Point | None:
     candidate, work = pair.candidate.finding, pair.candidate.case.work
-    if pair.base.case.work != work:
-        return None  # shown for its refusal only: another work is no point of this curve
+    if pair.base.case.work != work or pair.contrast == "mixed":
+        return None  # other work, or a tuned side against an untuned one, is no point of any curve
     size = {"batch": work.batch, "flops": candidate.flops_per_step, "parameters": candidate.parameters}[axis]
     if not size:
         return None
@@ -100,8 +99,8 @@ def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
         seed=work.seed,
         base_label=first.pair.base.finding.device_label,
         candidate_label=first.pair.candidate.finding.device_label,
-        tuning_name=first.pair.candidate.finding.tuning_name,
-        tuning_base=first.pair.base.finding.tuning_name,
+        tuning_name=CONTRASTS.get(first.pair.contrast, first.pair.candidate.finding.tuning_name),
+        tuning_base=CONTRASTS.get(first.pair.contrast, first.pair.base.finding.tuning_name),
         answer="cannot be told",
         points=tuple(_shown(p, side) for p, side in zip(known, sides, strict=True)),
         changes=tuple(

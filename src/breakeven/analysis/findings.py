@@ -74,6 +74,18 @@ class CaseFinding:
     ceiling_evidence: tuple[str, ...] = ()
 
 
+Contrast = Literal["tuning", "best", "best-any", "mixed"]
+"""What a ratio sets against what: equal tunings, the best of both with the numerics of the loop as written,
+the best of both with any, or a tuned candidate against the base as written."""
+
+MIXED = "mixed: tuned against untuned, not a comparison of hardware"
+CONTRASTS: Mapping[Contrast, str] = {
+    "best": "best (same numerics)",
+    "best-any": "best (any numerics)",
+    "mixed": MIXED,
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RatioFinding:
     """How many times as fast the candidate is as the named baseline: base time / candidate time, equal work.
@@ -81,7 +93,8 @@ class RatioFinding:
     `tuning_base` differs from `tuning_name` where the other device has no preset of that name. `ratio` is
     None when the two may not be compared, or one process only was measured: `reasons['ratio']` says which.
     `mixed`: the tunings differ in more than the device, by name or by precision. `ceiling` is the ratio of
-    the measured ceilings, each at the precision that ran: what the hardware alone would give.
+    the measured ceilings, each at the precision that ran: what the hardware alone would give. `contrast` says
+    what is set against what; but for equal tunings both sides are fresh `confirm` attempts.
     """
 
     base_id: str
@@ -113,6 +126,71 @@ class RatioFinding:
     source: str = ""
     ceiling: float | None = None
     ceiling_evidence: tuple[str, ...] = ()
+    contrast: Contrast = "tuning"
+
+    @property
+    def setting(self) -> str:
+        """The tuning, or what the ratio sets against what: ratios of one setting belong together."""
+        return CONTRASTS.get(self.contrast, self.tuning_name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepFinding:
+    """One step of a ladder. `step_s` and `point_s` are seconds a training step.
+
+    `win`: the time at the step before over the time here, on the same device; the first has none. `loses`:
+    the verdict is SLOWER; such a step stays. In a list of leave-one-outs `name` is the step left out, the
+    time is that without it, and `win` the time without it over the time of the full stack.
+    """
+
+    name: str
+    case_id: str | None
+    step_s: Interval | None = None
+    point_s: float | None = None
+    win: RatioFinding | None = None
+    loses: bool = False
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BestFinding:
+    """The fastest tuning of one work on one device, chosen among `candidates`, timed by `confirm` attempts.
+
+    `chosen` are the lines that decided, `evidence` those that the time comes from; `win` is the time as
+    written over the best, both confirmed. Without them there is a name and no time: `reasons['step_s']` says
+    why.
+    """
+
+    numerics: Literal["same", "any"]
+    case_id: str | None
+    tuning_name: str | None
+    precision: str | None
+    candidates: int
+    step_s: Interval | None = None
+    point_s: float | None = None
+    win: RatioFinding | None = None
+    chosen: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LadderFinding:
+    """One work on one device, tuning by tuning in the order of its kind; each step adds one change.
+
+    `without`: the full stack less one step at a time. `best` is empty where the study does not ask for it.
+    """
+
+    model: str
+    batch: int
+    data: str
+    seed: int
+    device_label: str
+    steps: tuple[StepFinding, ...]
+    without: tuple[StepFinding, ...] = ()
+    best: tuple[BestFinding, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +217,7 @@ class ParityFinding:
 class ScaleFinding:
     """Exponent of the ratio against model size at one tuning: ratio ~ size ** exponent, over >= 3 models.
 
-    `points` are (model, size, ratio) by size.
+    `points` are (model, size, ratio) by size. `tuning_name` is the setting of its ratios (`contrast`).
     """
 
     tuning_name: str
@@ -152,6 +230,7 @@ class ScaleFinding:
     base_label: str = ""
     candidate_label: str = ""
     batch: int | None = None
+    contrast: Contrast = "tuning"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,6 +304,7 @@ class Understanding:
     torn: bool
     sources: tuple[str, ...]
     ceilings: tuple[CeilingFinding, ...] = ()
+    ladders: tuple[LadderFinding, ...] = ()
     cores: tuple[CoresFinding, ...] = ()
     what_if: tuple[WhatIfFinding, ...] = ()
     break_even: tuple[BreakEvenFinding, ...] = ()

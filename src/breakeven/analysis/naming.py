@@ -49,6 +49,12 @@ def _settings(tuning: Tuning, others: Sequence[Tuning]) -> list[tuple[str, Any]]
     ]
 
 
+def asks_for_best(study: Mapping[str, Any]) -> bool:
+    """Whether a study wants the fastest tuning chosen and measured again."""
+    tunings = study.get("tuning")
+    return isinstance(tunings, list | tuple) and "best" in tunings
+
+
 def number(study: Mapping[str, Any], key: str) -> float | None:
     """A positive number of the study, None where there is none."""
     value = study.get(key)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.cases import Measured
+from breakeven.analysis.findings import Contrast
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Device, Work, applicable, parse_device
 from breakeven.records.tuning import PRESETS, preset_used
@@ -21,6 +22,7 @@ class Pair:
     base: Measured
     candidate: Measured
     refused: str | None
+    contrast: Contrast = "tuning"
 
 
 def pairs_of(cases: Sequence[Measured], base: Device) -> list[Pair]:
@@ -33,7 +35,7 @@ def pairs_of(cases: Sequence[Measured], base: Device) -> list[Pair]:
         equal = [m for m in here if m.work_id == candidate.work_id]
         partner = _partner(candidate, equal)
         if partner is not None:
-            found.append(Pair(base=partner, candidate=candidate, refused=_refusal(partner, candidate)))
+            found.append(Pair(base=partner, candidate=candidate, refused=refusal(partner, candidate)))
         elif not equal and (other := _other_work(candidate, here)) is not None:
             differs = _differing(other.case.work, candidate.case.work)
             found.append(Pair(base=other, candidate=candidate, refused=f"unequal work: {differs}"))
@@ -109,7 +111,8 @@ def _differing(base: Work, candidate: Work) -> str:
     return ", ".join("recipe" if text.startswith("recipe ") else text for text in said) or "see the work ids"
 
 
-def _refusal(base: Measured, candidate: Measured) -> str | None:
+def refusal(base: Measured, candidate: Measured) -> str | None:
+    """Why two cases of equal work may not be set against each other, None if they may."""
     for m in (base, candidate):
         if not m.steps and not m.totals:
             why = m.finding.failure or m.finding.reasons.get("step_s", "no number")

@@ -83,9 +83,10 @@ def _why(
     if pair.candidate.case.work.data == SYNTHETIC:
         return "synthetic data: there is nothing to learn"
     if not base or not candidate:
-        return "its full runs are not finished" if full else "sampled; add --full"
+        begun = full or base or candidate
+        return "its full runs are not finished" if begun else "sampled; add --full"
     if min(len(base), len(candidate)) < 2:
-        return "one seed a side; add --full with more seeds"
+        return "one seed a device; more seeds can: --full --set 'seed=[0, 1, 2]'"
     if tested.outcome is stats.EquivalenceOutcome.CANNOT_TELL:
         return "the interval reaches across the margin; add seeds"
     return None

@@ -1,6 +1,7 @@
 """How many times as fast each candidate is as the baseline, with a verdict.
 
-Knows nothing about which cases make a pair. Holm's correction runs over all ratios of one file.
+Knows nothing about which cases make a pair. Holm's correction runs over all ratios between devices of one
+file; what is asked of one device is a family of its own (`ladder`).
 """
 
 import dataclasses
@@ -33,9 +34,19 @@ class _Draft:
 
 
 def ratios_of(pairs: Sequence[Pair]) -> list[RatioFinding]:
-    """A ratio of the step for every pair, and one of whole runs where both sides made some."""
+    """A ratio of the step for every pair, and one of whole runs where both sides made some; one family."""
     drafts = [_draft(pair, "step") for pair in pairs if _has(pair, "step") or not _has(pair, "full")]
     drafts += [_draft(pair, "full") for pair in pairs if _has(pair, "full")]
+    return _settled(drafts)
+
+
+def step_ratios(pairs: Sequence[Pair]) -> list[RatioFinding]:
+    """A ratio of the step for every pair, in their order; one family."""
+    return _settled([_draft(pair, "step") for pair in pairs])
+
+
+def _settled(drafts: Sequence[_Draft]) -> list[RatioFinding]:
+    """Every ratio with its verdict, after Holm's correction over all of them."""
     known = [draft.ratio for draft in drafts if draft.ratio is not None]
     adjusted = iter(stats.holm([ratio.p_value for ratio in known]))
     return [
@@ -119,6 +130,7 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         ceiling=_ceiling(base.ceiling_tflop_per_s, candidate.ceiling_tflop_per_s),
         ceiling_evidence=base.ceiling_evidence + candidate.ceiling_evidence,
         disturbed=disturbed(base) or disturbed(candidate),
+        contrast=pair.contrast,
     )
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)

@@ -39,8 +39,9 @@ def _group(ratio: RatioFinding, case: Case) -> tuple[object, ...]:
     return (
         ratio.base_label,
         ratio.candidate_label,
-        ratio.tuning_name,
-        ratio.tuning_base,
+        ratio.setting,
+        # The best of each model is a tuning of its own; equal tunings are equal on both sides.
+        ratio.tuning_base if ratio.contrast == "tuning" else None,
         digest("work", alike),
     )
 
@@ -56,7 +57,8 @@ def _scale(group: Sequence[RatioFinding], against: Against) -> ScaleFinding:
     elif exponent.contains(0.0):
         reason = f"{len(points)} sizes allow for no trend"
     return ScaleFinding(
-        tuning_name=group[0].tuning_name,
+        tuning_name=group[0].setting,
+        contrast=group[0].contrast,
         against=against,
         exponent=exponent,
         verdict=_verdict(exponent),

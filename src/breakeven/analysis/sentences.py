@@ -1,4 +1,4 @@
-"""The verdict in words that a newcomer understands: at most six sentences of two lines each.
+"""The verdict in words that a newcomer understands: at most seven sentences of two lines each.
 
 Knows nothing about lines or statistics. It talks in ratios: a time on a shared CPU is no result.
 """
@@ -7,13 +7,14 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from breakeven.analysis import phrases
+from breakeven.analysis.climbing import ladder_sentences, law_sentences, span_sentences
 from breakeven.analysis.curve_phrases import break_even_sentences, cores_sentences
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding
-from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding
+from breakeven.analysis.findings import CaseFinding, LadderFinding, ParityFinding, RatioFinding, ScaleFinding
 from breakeven.analysis.quality import failures
 from breakeven.stats import Verdict
 
-MOST = 6
+MOST = 7
 LINE = 80
 
 
@@ -24,6 +25,7 @@ def sentences_of(
     scale: Sequence[ScaleFinding],
     cores: int | None,
     *,
+    ladders: Sequence[LadderFinding] = (),
     on_cores: Sequence[CoresFinding] = (),
     break_even: Sequence[BreakEvenFinding] = (),
     missing: int = 0,
@@ -35,12 +37,18 @@ def sentences_of(
     said = []
     if any(case.simulated for case in cases):
         said.append("SIMULATED device: planted numbers, not a measurement.")
-    steps = [ratio for ratio in ratios if ratio.of == "step"]
-    compared = steps or list(ratios)
+    tunings = [ratio for ratio in ratios if ratio.contrast == "tuning"]
+    compared = [ratio for ratio in tunings if ratio.of == "step"] or tunings
     said += _unfinished(len(cases), missing)
     said += cores_sentences(on_cores) + break_even_sentences(break_even)
-    if compared or not missing:
-        said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
+    climbed = ladder_sentences(ladders, ratios, phrases.LONGEST)
+    if not any(ratio.contrast == "best" and ratio.ratio is not None for ratio in ratios):
+        # Without the best of both, the two ends of the ladder have to do.
+        if compared or not missing:
+            said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
+        said += climbed
+    else:
+        said += span_sentences(ratios, phrases.LONGEST) + climbed + law_sentences(scale, phrases.LONGEST)
     said += _uncertain(compared)
     said += _refused(compared, {case.case_id for case in failures(cases)})
     said += _failed(cases)
@@ -150,10 +158,16 @@ def _accuracy(parity: Sequence[ParityFinding]) -> list[str]:
     """The worst verdict first: a difference matters more than any number of equal accuracies."""
     shown = [p for p in parity if not (p.reason or "").startswith("synthetic")]
     for verdict in ("different", "cannot tell", "equivalent"):
-        found = [p for p in shown if p.verdict == verdict]
+        # One that was trained says more than one that was only sampled.
+        found = sorted((p for p in shown if p.verdict == verdict), key=_untrained)
         if found:
             return [phrases.accuracy(found[0], len(found), len(shown))]
     return []
+
+
+def _untrained(parity: ParityFinding) -> int:
+    """How many of the two sides have no full run."""
+    return (not parity.base_accuracies) + (not parity.candidate_accuracies)
 
 
 def _forecast(cases: Sequence[CaseFinding]) -> list[str]:

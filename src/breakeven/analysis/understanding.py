@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 from breakeven.analysis import naming
 from breakeven.analysis.amdahl import cores_findings
-from breakeven.analysis.cases import Measured, measured_cases
+from breakeven.analysis.best import best_pairs
+from breakeven.analysis.cases import Measured, confirmed_cases, measured_cases
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.claims import claims_against
 from breakeven.analysis.crossing import break_even_of
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, WhatIfFinding
 from breakeven.analysis.findings import (
     CaseFinding,
+    LadderFinding,
     ParityFinding,
     QualityFinding,
     RatioFinding,
@@ -23,6 +25,7 @@ from breakeven.analysis.findings import (
     Understanding,
 )
 from breakeven.analysis.integrity import believed
+from breakeven.analysis.ladder import ladders_of
 from breakeven.analysis.machines import cores_of, identical_cores, machine
 from breakeven.analysis.pairs import baseline, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
@@ -32,7 +35,9 @@ from breakeven.analysis.scale import scale_of
 from breakeven.analysis.sentences import sentences_of
 from breakeven.analysis.whatif import what_if_of
 from breakeven.records.file import Results
+from breakeven.records.ladder import removed_by
 from breakeven.records.lines import StudyLine
+from breakeven.records.selection import choices
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +49,7 @@ class _File:
     ratios: tuple[RatioFinding, ...]
     parity: tuple[ParityFinding, ...]
     scale: tuple[ScaleFinding, ...]
+    ladders: tuple[LadderFinding, ...]
     cores: tuple[CoresFinding, ...]
     what_if: tuple[WhatIfFinding, ...]
     break_even: tuple[BreakEvenFinding, ...]
@@ -81,6 +87,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         attempts=sum(len(r.attempts) for r in results),
         torn=any(r.torn for r in results),
         sources=tuple(r.path for r in results),
+        ladders=tuple(finding for file in files for finding in file.ladders),
         ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
         cores=tuple(finding for file in files for finding in file.cores),
         what_if=tuple(finding for file in files for finding in file.what_if),
@@ -97,15 +104,23 @@ def _file(results: Results, show_all: bool) -> _File:
     cases = [m.finding for m in shown]
     asked = dict(study.study) if study else {}
     base = baseline(list(dict.fromkeys(m.case.device for m in shown)), naming.text(asked, "baseline"))
-    pairs = pairs_of(shown, base) if base else []
-    ratios = ratios_of(pairs)
+    # The full stack less a step is a question within a device.
+    pairs = pairs_of([m for m in shown if not removed_by(m.preset)], base) if base else []
+    confirmed = confirmed_cases(results)
+    planned = study.case_ids if study else tuple(case.case_id for case in cases)
+    chosen = choices(results.attempts, planned)
+    every = [*pairs, *(best_pairs(chosen, confirmed, base) if base else [])]
+    ratios = ratios_of(every)
+    ladders = ladders_of(
+        shown, confirmed, chosen, planned, wants_best=naming.asks_for_best(asked) or bool(confirmed)
+    )
     parity = parity_of(
         pairs, naming.number(asked, "accuracy_margin") or MARGIN, full=asked.get("full") is True
     )
-    scale = scale_of(ratios, {case.case_id: case.case for case in cases})
+    scale = scale_of(ratios, {m.finding.case_id: m.case for m in (*confirmed.values(), *shown)})
     cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
     on_cores = cores_findings(shown, identical_cores(results.fingerprints))
-    break_even = break_even_of(pairs, ratios)
+    break_even = break_even_of(every, ratios)
     missing = _missing(study, everything)
     return _File(
         study=study,
@@ -113,6 +128,7 @@ def _file(results: Results, show_all: bool) -> _File:
         ratios=tuple(ratios),
         parity=tuple(parity),
         scale=tuple(scale),
+        ladders=tuple(ladders),
         cores=tuple(on_cores),
         what_if=tuple(what_if_of(pairs)),
         break_even=tuple(break_even),
@@ -127,6 +143,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 parity,
                 scale,
                 cores,
+                ladders=ladders,
                 on_cores=on_cores,
                 break_even=break_even,
                 missing=missing,

@@ -4,6 +4,7 @@ Knows nothing about findings: it draws the marks of a `Chart`. Every series has 
 colour. Colours: Okabe and Ito (2008), without the yellow that vanishes on white.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,12 +42,18 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         import altair as alt
     except ImportError as error:
         raise UserError(MISSING_EXTRA) from error
-    draw = {"scale": _scale, "ratios": _ratios, "samples": _samples, "batch": _batch}[chart.kind]
+    draw = {
+        "ladder": _ladder,
+        "scale": _scale,
+        "ratios": _ratios,
+        "samples": _samples,
+        "batch": _batch,
+    }[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     with alt.data_transformers.enable("default", max_rows=None):
         drawn = draw(alt, chart)
         out: dict[str, Any] = drawn.properties(
-            title=alt.Title(chart.title), description=chart.alt_text
+            title=alt.Title(chart.title, subtitle=chart.subtitle), description=chart.alt_text
         ).to_dict()
     out["config"] = _config(ink)
     return out
@@ -95,7 +102,13 @@ def _config(ink: str) -> dict[str, Any]:
         "axis": axis,
         "legend": {**words, "orient": "bottom", "labelLimit": 220, "symbolSize": 80, "columns": 4},
         "header": {**words, "labelFontWeight": "bold", "labelAnchor": "start", "labelLimit": 320},
-        "title": {"color": ink, "fontSize": 14, "anchor": "start"},
+        "title": {
+            "color": ink,
+            "subtitleColor": ink,
+            "fontSize": 14,
+            "subtitleFontSize": 12,
+            "anchor": "start",
+        },
         "view": {"stroke": None},
     }
 
@@ -148,6 +161,50 @@ def _ratio_channel(alt: Any, values: Sequence[Any]) -> dict[str, Any]:
 def _rule(alt: Any, channel: str) -> Any:
     where = {channel: alt.datum(1)}
     return alt.Chart().mark_rule(strokeDash=[4, 4], opacity=0.6, color="#7F7F7F").encode(**where)
+
+
+def _ladder(alt: Any, chart: Chart) -> Any:
+    """A staircase a device: down the tunings, to the left where a step wins; the best below, unconnected."""
+    colour, shape, dash = _series(alt, "device", chart.devices, filled=True)
+    times = [float(value["ms"] or 1) for value in chart.values]
+    # Words stand beside the outermost marks: air for them on both sides.
+    air = max(times) / min(times)
+    channel = _log(alt, [min(times) / air**0.25, max(times) * air**0.25], "~g")
+    x = alt.X("ms:Q", title="milliseconds a step", **channel)
+    axis = alt.Axis(labelExpr="substring(datum.label, 3)", grid=True, title=None)
+    y = alt.Y("row:N", sort=list(chart.tunings), axis=axis)
+    order = alt.Order("step:Q")
+    steps = alt.Chart().transform_filter("isValid(datum.step)")
+    known = alt.Chart().transform_filter("isValid(datum.low)")
+    fields = {"model": "model:N", "device": "device:N", "time": "shown:N", "times as fast": "won:N"}
+    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    slowest = _slowest(chart)
+    words = alt.Text("label:N")
+    layers = [
+        steps.mark_line(strokeWidth=1.6, interpolate="linear").encode(
+            x=x, y=y, color=colour, strokeDash=dash, order=order
+        ),
+        known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **channel), x2="high:Q", y=y, color=colour),
+        _points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *(
+            alt.Chart()
+            .transform_filter(f"datum.device {sign} {json.dumps(slowest)}")
+            .mark_text(align=align, dx=dx, dy=dy, fontSize=11)
+            .encode(x=x, y=y, text=words, color=colour)
+            # Stairs go down to the left: words to the left stand above their mark and words to the right
+            # below it, or the line would cross them.
+            for sign, align, dx, dy in (("===", "left", 9, 5), ("!==", "right", -7, -7))
+        ),
+    ]
+    return _paged(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+
+
+def _slowest(chart: Chart) -> str:
+    """The device furthest to the right: its words stand to the right of its marks, others' to the left."""
+    times = {name: [v["ms"] for v in chart.values if v["device"] == name] for name in chart.devices}
+    return max(
+        times, key=lambda name: math.prod(float(ms or 1) ** (1 / len(times[name])) for ms in times[name])
+    )
 
 
 def _scale(alt: Any, chart: Chart) -> Any:

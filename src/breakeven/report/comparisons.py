@@ -5,7 +5,8 @@ Knows nothing about how a ratio or a verdict is worked out.
 
 from collections.abc import Collection, Sequence
 
-from breakeven.analysis.findings import ParityFinding, RatioFinding, ScaleFinding, Understanding
+from breakeven.analysis.findings import CONTRASTS, ParityFinding, RatioFinding, ScaleFinding, Understanding
+from breakeven.analysis.findings import MIXED as MIXED_RATIO
 from breakeven.report import words
 from breakeven.report.marks import ratio_chart, scale_chart, tunings_of, verdict_words
 from breakeven.report.names import Names, tuning_rank
@@ -23,6 +24,9 @@ from breakeven.report.view import (
 )
 
 MIXED = "*"
+FIRST = "as-written"
+SHORT = {CONTRASTS["best"]: "best", CONTRASTS["best-any"]: "best, any numerics", CONTRASTS["mixed"]: "mixed"}
+"""Headings of the columns that have no room for what a ratio sets against what."""
 PAIR = ("model", "base", "candidate", "batch", "data", "seed", "time of")
 
 
@@ -34,18 +38,39 @@ def pair_columns(ratios: Sequence[RatioFinding]) -> tuple[str, ...]:
 
 def summary(understanding: Understanding, names: Names) -> Section | None:
     """One row a model, one column a tuning: the screen after a run."""
-    ratios = [r for r in understanding.ratios if r.ratio is not None or r.point is not None]
+    ratios = headline([r for r in understanding.ratios if r.ratio is not None or r.point is not None])
     tunings = tunings_of(ratios)
-    columns = [*map(label, pair_columns(ratios)), *(number(clean(t)) for t in tunings), number("ceiling")]
+    headings = (number(SHORT.get(t, clean(t))) for t in tunings)
+    columns = [*map(label, pair_columns(ratios)), *headings, number("ceiling")]
     table = build_table(columns, _by_tuning(ratios, tunings, names))
     if table is None:
         return None
     note = "How many times as fast the second device is as the first, at equal work."
     if any(r.ceiling is not None for r in ratios):
         note += " Ceiling: the same of the fastest matrix products measured, at the precision that ran."
-    if any(r.mixed for r in ratios):
+    if any(r.contrast == "mixed" for r in ratios):
+        note += f" {MIXED_RATIO[0].upper()}{MIXED_RATIO[1:]}: the base as written, as papers quote it."
+    if any(r.mixed and r.contrast == "tuning" for r in ratios):
         note += f" {MIXED} The two sides differ in more than the device: see Ratios."
     return Section(key="summary", title="Speed-up", note=note, table=table)
+
+
+def _contrasted(ratios: Sequence[RatioFinding]) -> bool:
+    """Whether some ratio sets something else than equal tunings against each other."""
+    return any(r.contrast != "tuning" for r in ratios)
+
+
+def headline(ratios: Sequence[RatioFinding]) -> list[RatioFinding]:
+    """Where the best is known, the loop as written and the best; else every tuning."""
+    if not _contrasted(ratios):
+        return list(ratios)
+    return [r for r in ratios if r.contrast != "tuning" or r.tuning_name == FIRST]
+
+
+def _headline_laws(scale: Sequence[ScaleFinding]) -> list[ScaleFinding]:
+    if not any(s.contrast != "tuning" for s in scale):
+        return list(scale)
+    return [s for s in scale if s.contrast != "tuning" or s.tuning_name == FIRST]
 
 
 def ratios(understanding: Understanding, names: Names) -> Section | None:
@@ -53,6 +78,7 @@ def ratios(understanding: Understanding, names: Names) -> Section | None:
     told = pair_columns(understanding.ratios)
     columns = [
         *map(label, told),
+        *([label("compared")] if _contrasted(understanding.ratios) else []),
         label("tuning"),
         label("base tuning"),
         label("precision"),
@@ -61,7 +87,10 @@ def ratios(understanding: Understanding, names: Names) -> Section | None:
         number("n"),
         Column(name="flags"),
     ]
-    rows = [(*_pair_cells(r, names, told), *_ratio_cells(r)) for r in understanding.ratios]
+    rows = [
+        (*_pair_cells(r, names, told), *_contrast_cells(r, understanding.ratios), *_ratio_cells(r))
+        for r in understanding.ratios
+    ]
     table = build_table(columns, rows)
     if table is None:
         return None
@@ -86,9 +115,9 @@ def scale(understanding: Understanding, names: Names) -> Section | None:
         Column(name="the ratio"),
         number("models"),
     ]
-    rows = [_scale_cells(s, names) for s in understanding.scale]
+    rows = [_scale_cells(s, names) for s in _headline_laws(understanding.scale)]
     table = build_table(columns, rows)
-    chart = scale_chart(understanding.ratios, names)
+    chart = scale_chart(headline(understanding.ratios), names)
     if table is None and chart is None:
         return None
     note = "The ratio goes with size to the power of the exponent; its interval states the models' scatter."
@@ -134,11 +163,11 @@ def _by_tuning(ratios: Sequence[RatioFinding], tunings: Sequence[str], names: Na
     told = pair_columns(ratios)
     for r in ratios:
         key = _pair_cells(r, names, told)
-        found = next((f for k, f in rows if k == key and r.tuning_name not in f), None)
+        found = next((f for k, f in rows if k == key and r.setting not in f), None)
         if found is None:
             found = {}
             rows.append((key, found))
-        found[r.tuning_name] = r
+        found[r.setting] = r
     return [
         (*key, *(_marked(found[t]) if t in found else absent() for t in tunings), _ceiling(found.values()))
         for key, found in rows
@@ -183,13 +212,22 @@ def _ratio_cells(r: RatioFinding) -> tuple[Cell, ...]:
     )
 
 
+def _contrast_cells(r: RatioFinding, ratios: Sequence[RatioFinding]) -> tuple[Cell, ...]:
+    if not _contrasted(ratios):
+        return ()
+    return (said("equal tunings" if r.contrast == "tuning" else r.setting, r.contrast),)
+
+
 def _marked(r: RatioFinding) -> Cell:
     reason = r.reasons.get("ratio", "")
     cell = words.ratio(r.ratio, r.point, reason=reason, evidence=r.evidence)
     if not r.mixed or cell.sort is None:
         return cell
-    note = f"{cell.note}; base {r.tuning_base} at {r.precision_base}, candidate at {r.precision_candidate}"
-    return Cell(text=cell.text + MIXED, sort=cell.sort, evidence=cell.evidence, note=clean(note))
+    mark = MIXED if r.contrast == "tuning" else ""  # the heading says it of the others
+    candidate = "" if r.tuning_name == r.tuning_base else f" {r.tuning_name}"
+    sides = f"base {r.tuning_base} at {r.precision_base}, candidate{candidate} at {r.precision_candidate}"
+    note = f"{cell.note}; {sides}"
+    return Cell(text=cell.text + mark, sort=cell.sort, evidence=cell.evidence, note=clean(note))
 
 
 def _p_value(r: RatioFinding) -> str:

@@ -26,10 +26,11 @@ READING = (
     "A ratio is base time / candidate time at equal work: 2x means half the time.",
     "Brackets and \u00b1 hold a 95 % interval over fresh processes, unless its note says otherwise; a "
     "prediction interval is wider, for it holds for one further run.",
-    "faster and slower: the interval excludes 1 after Holm's correction over all cases. same: both one-sided "
-    "tests place it within the margin. uncertain: neither, and how many processes would decide.",
+    "faster and slower (a step wins or loses): the interval excludes 1 after Holm's correction over all "
+    "ratios between devices, or over the steps of one ladder. same: both one-sided tests place it within the "
+    "margin. uncertain or unclear: neither, and how many processes would decide.",
     "as-written is the loop people write, each tuning after it adds one change, on the CPU as on the GPU: "
-    "compare equal tunings, or the best of each, never the best of one with the untuned other.",
+    "compare equal tunings, or the best of each, never the best of one with the untuned other (mixed).",
     "about: one process, so no interval. A dash: not measured or not defensible; the reason, where one is "
     "known, stands below the table.",
     "not_converged: the interval is wider than asked. contended: others used the machine. throttled: the "

@@ -7,9 +7,9 @@ where nothing is known.
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.analysis.findings import CaseFinding, StepFinding, Understanding
 from breakeven.stats import Interval
 
 # A spreadsheet takes a cell that starts so for a formula (OWASP, CSV Injection).
@@ -21,7 +21,14 @@ Field = str | int | float | bool | None
 def sheet(understanding: Understanding) -> str:
     """The text of the CSV file, lines ending in CR LF."""
     kinds = tuple(dict.fromkeys(kind for c in understanding.cases for kind in c.memory_mib))
-    rows = [dict(_fields(c, kinds)) for c in understanding.cases]
+    climbed = {step.case_id: step for one in understanding.ladders for step in reversed(one.steps)}
+    chosen: dict[str | None, list[str]] = {}
+    for found in (b for one in understanding.ladders for b in one.best):
+        chosen.setdefault(found.case_id, []).append(found.numerics)
+    rows = [
+        dict(_fields(c, kinds)) | dict(_ladder(climbed.get(c.case_id), chosen.get(c.case_id, ())))
+        for c in understanding.cases
+    ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     if rows:
@@ -83,6 +90,15 @@ def _fields(c: CaseFinding, kinds: tuple[str, ...]) -> Iterator[tuple[str, Field
     yield "energy_j_per_step", c.energy_j_per_step
     yield "power_w", c.power_w
     yield "process_steps_s", "; ".join(map(repr, c.samples_s))
+
+
+def _ladder(step: StepFinding | None, best_of: Sequence[str]) -> Iterator[tuple[str, Field]]:
+    """What the case wins over the step before it in its ladder, and whose best it is."""
+    win = step.win if step else None
+    yield "ladder_over", win.tuning_base if win else None
+    yield from _interval("ladder_win", "times", win.ratio if win else None, win.point if win else None)
+    yield "ladder_loses", step.loses if step else None
+    yield "best_of_numerics", "; ".join(best_of)
 
 
 def _interval(

@@ -6,7 +6,7 @@ Knows nothing about how a mark is drawn.
 from collections.abc import Iterable, Mapping, Sequence
 
 from breakeven.analysis.curves import BreakEvenFinding
-from breakeven.analysis.findings import CaseFinding, RatioFinding, Understanding
+from breakeven.analysis.findings import CONTRASTS, CaseFinding, RatioFinding, Understanding
 from breakeven.report import words
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Chart, Value, clean
@@ -18,8 +18,13 @@ FEWEST_MODELS = 2
 
 
 def tunings_of(ratios: Iterable[RatioFinding]) -> tuple[str, ...]:
-    """The tunings, as the ladder climbs them."""
-    return tuple(sorted({r.tuning_name for r in ratios}, key=tuning_rank))
+    """The tunings, as the ladder climbs them; then best to best, and what is mixed."""
+    contrasts = list(CONTRASTS.values())
+
+    def rank(name: str) -> tuple[int, str]:
+        return (1 + contrasts.index(name), "") if name in contrasts else (0, tuning_rank(name))
+
+    return tuple(sorted({r.setting for r in ratios}, key=rank))
 
 
 def verdict_words(r: RatioFinding) -> str:
@@ -36,7 +41,7 @@ def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
     cell = words.ratio(r.ratio, r.point, reason=r.reasons.get("ratio", ""))
     return {
         "model": clean(r.model),
-        "tuning": clean(r.tuning_name),
+        "tuning": clean(r.setting),
         "ratio": r.ratio.estimate if r.ratio else r.point,
         "low": r.ratio.low if r.ratio else None,
         "high": r.ratio.high if r.ratio else None,

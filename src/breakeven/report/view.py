@@ -59,9 +59,10 @@ class Table:
 class Chart:
     """What a chart shows: one mapping a mark. `kind` names the drawing, `name` is unique in a report."""
 
-    kind: Literal["scale", "ratios", "samples", "batch"]
+    kind: Literal["ladder", "scale", "ratios", "samples", "batch"]
     name: str
     title: str
+    subtitle: str = ""
     alt_text: str
     values: tuple[Mapping[str, Value], ...]
     tunings: tuple[str, ...] = ()

@@ -6,13 +6,14 @@ Knows nothing about what can run: every combination that the study declares is a
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from breakeven.records import ladder
 from breakeven.records.case import Device, Tuning, parse_device
 from breakeven.records.tuning import preset
-from breakeven.runner.study import CPU_THREADS, THREAD_RANGE, NamedTuning, Study
+from breakeven.runner.study import CPU_THREADS, LEAVE_ONE_OUT, THREAD_RANGE, NamedTuning, Study
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,9 +81,31 @@ def points(study: Study, *, cores: int, gpus: int, identical: int | None = None)
     )
     every = [
         Point(model=m, device=d, runtime=r, precision=p, batch=b, tuning=t, data=s, seed=n)
-        for m, d, r, p, b, t, s, n in product
+        for m, d, r, p, b, group, s, n in product
+        for t in expanded(group, d.kind)
     ]
     return [point for point in every if not any(excluded(point, item) for item in study.exclude)]
+
+
+def expanded(tuning: NamedTuning, device_kind: str) -> tuple[NamedTuning, ...]:
+    """What a tuning of a study stands for on a kind of device: itself, or the full stack less a step each."""
+    if tuning.preset != LEAVE_ONE_OUT:
+        return (tuning,)
+    climbed = ladder.steps(device_kind)
+    return tuple(without([step], device_kind) for step in climbed[1:])
+
+
+def without(removed: Sequence[str], device_kind: str) -> NamedTuning:
+    """The full stack of a kind of device less some of its steps, as changes on top of its last preset."""
+    top = ladder.steps(device_kind)[-1]
+    full, left = preset(top, device_kind), ladder.less(removed, device_kind)
+    changes = {
+        field.name: getattr(left, field.name)
+        for field in dataclasses.fields(Tuning)
+        if getattr(left, field.name) != getattr(full, field.name)
+    }
+    name = ladder.less_name(removed, device_kind)
+    return NamedTuning(name=name, preset=top, changes=tuple(sorted(changes.items())))
 
 
 def excluded(point: Point, exclude: Mapping[str, tuple[Any, ...]]) -> bool:

@@ -10,8 +10,9 @@ from breakeven import __version__, runtimes
 from breakeven.errors import UserError
 from breakeven.records.tuning import LADDERS, PRESETS, preset_used
 from breakeven.runner.document import nearest
-from breakeven.runner.plan import Plan, estimate_seconds
-from breakeven.runner.study import resolved
+from breakeven.runner.estimate import best_attempts, estimate_seconds
+from breakeven.runner.plan import Plan, PlannedCase
+from breakeven.runner.study import BEST, LADDER, LEAVE_ONE_OUT, resolved
 from breakeven.runner.survey import Survey, survey
 
 Row = dict[str, Any]
@@ -57,10 +58,15 @@ def tunings() -> list[Row]:
         change = ladders[kind][name]
         return ", ".join(f"{key}={value}" for key, value in change.items()) or "-"
 
+    groups = {
+        LADDER: "(all of the above, in their order)",
+        LEAVE_ONE_OUT: "(the last of them, less one step each)",
+        BEST: "(the fastest at equal work, measured again)",
+    }
     return [
         {"tuning": name, "adds_on_cuda": adds("cuda", name), "adds_on_cpu": adds("cpu", name)}
         for name in PRESETS
-    ]
+    ] + [{"tuning": name, "adds_on_cuda": text, "adds_on_cpu": text} for name, text in groups.items()]
 
 
 def data_sets() -> list[Row]:
@@ -171,6 +177,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {
         "study": resolved(plan.study),
         "cases": plan_rows(plan),
+        "candidates": [_plan_row(planned) for planned in plan.candidates],
         "skips": [{"what": skip.what, "reason": skip.reason} for skip in plan.skips],
         "notes": list(plan.notes),
         "estimate_s": {"low": low, "high": high},
@@ -179,19 +186,20 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 def plan_rows(plan: Plan) -> list[Row]:
     """One row for each case: what a person calls it, and its id."""
-    return [
-        {
-            "model": planned.case.work.model,
-            "device": planned.case.device.label,
-            "tuning": planned.tuning_name,
-            "precision": planned.case.tuning.precision,
-            "batch": planned.case.work.batch,
-            "data": planned.case.work.data,
-            "seed": planned.case.work.seed,
-            "case_id": planned.case_id,
-        }
-        for planned in plan.cases
-    ]
+    return [_plan_row(planned) for planned in plan.cases]
+
+
+def _plan_row(planned: PlannedCase) -> Row:
+    return {
+        "model": planned.case.work.model,
+        "device": planned.case.device.label,
+        "tuning": planned.tuning_name,
+        "precision": planned.case.tuning.precision,
+        "batch": planned.case.work.batch,
+        "data": planned.case.work.data,
+        "seed": planned.case.work.seed,
+        "case_id": planned.case_id,
+    }
 
 
 def plan_heading(plan: Plan) -> str:
@@ -212,5 +220,8 @@ def plan_heading(plan: Plan) -> str:
     processes = f"{several(study.replicates, 'process')} each"
     if study.max_replicates > study.replicates:
         processes = f"{study.replicates} to {study.max_replicates} processes each"
+    if study.best:
+        few, many = best_attempts(plan)
+        processes += f"; {few} to {many} more to choose the best and confirm it"
     time = f"estimated {format_duration(low)} to {format_duration(high)}"
     return f"{study.name}: {several(len(cases), 'case')} ({', '.join(axes)}), {processes}; {time}"

@@ -1,4 +1,4 @@
-"""From a study to cases: the product of its axes, what is skipped and why, their order, a guess at the time.
+"""From a study to cases: the product of its axes, what is skipped and why, their order.
 
 Knows nothing about how a case is measured. It asks no machine: what is here comes in as arguments, so a plan
 for another machine can be made.
@@ -12,25 +12,15 @@ from typing import Any, Protocol, TypeVar
 
 from breakeven import runtimes
 from breakeven.errors import UserError
+from breakeven.records import ladder
 from breakeven.records.case import Case, Tuning, Work, applicable
-from breakeven.records.tuning import preset_used
-from breakeven.runner.grid import Point, excluded, points, tuning_of
+from breakeven.records.tuning import preset, preset_used
+from breakeven.runner.grid import Point, excluded, points, tuning_of, without
 from breakeven.runner.study import CPU_THREADS, NamedTuning, Study
 from breakeven.workloads import data as data_sets
-from breakeven.workloads.layers import forward_flops
-from breakeven.workloads.models import model
 
 INPUT_SHAPE = (3, 32, 32)
 """Every data set is prepared to this shape (workloads.data)."""
-
-# Seconds besides measuring. On 2 cores a fork took 0.02 to 0.07 and a prepared parent 2.5 to 3.1;
-# building the model, warm-up, checks and compilation are guesses.
-ATTEMPT_OVERHEAD = (0.3, 1.5)
-COMPILE_OVERHEAD = (5.0, 60.0)
-PARENT_OVERHEAD = (2.0, 4.0)
-# FLOP/s of training, as written to best: per core on 16 and on 2 cores, and on an H200 (runs made by hand).
-CPU_CORE_RATE = (10e9, 70e9)
-GPU_RATE = (0.3e12, 20e12)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +47,8 @@ class Skip:
 class Plan:
     """The cases of a study that can run here, in the order of its axes, with what was skipped.
 
-    `notes` say what runs, but perhaps not as meant. `cores`: how many are offered.
+    `notes` say what runs, but perhaps not as meant. `cores`: how many are offered. `candidates` are measured
+    only to choose the best; a case is never in both.
     """
 
     study: Study
@@ -65,6 +56,7 @@ class Plan:
     cases: tuple[PlannedCase, ...]
     skips: tuple[Skip, ...] = ()
     notes: tuple[str, ...] = ()
+    candidates: tuple[PlannedCase, ...] = ()
 
 
 Reason = Callable[[Any], str | None]
@@ -97,7 +89,7 @@ def plan(
             skips[skip] = None
             continue
         planned = _planned(point, study)
-        if skip := _unsupported(planned, supports):
+        if skip := _idle_removal(planned) or _unsupported(planned, supports):
             skips[skip] = None
             continue
         if other := _stand_in(point):
@@ -111,7 +103,14 @@ def plan(
         notes[f"cpu-threads ends at {identical}: only so many of {cores} cores are alike"] = None
     if study.baseline != "auto" and study.baseline not in {p.case.device.label for p in cases.values()}:
         notes[f"baseline {study.baseline} is not measured here"] = None
-    return Plan(study=study, cores=cores, cases=tuple(cases.values()), skips=tuple(skips), notes=tuple(notes))
+    return Plan(
+        study=study,
+        cores=cores,
+        cases=tuple(cases.values()),
+        skips=tuple(skips),
+        notes=tuple(notes),
+        candidates=tuple(candidates_of(study, tuple(cases.values()), supports)) if study.best else (),
+    )
 
 
 def runtimes_of(study: Study) -> tuple[str, ...]:
@@ -137,6 +136,44 @@ def _idle_excludes(study: Study, cores: int, gpus: int, identical: int | None) -
         for number, item in enumerate(study.exclude, start=1)
         if not any(excluded(point, item) for point in every)
     ]
+
+
+def candidates_of(study: Study, cases: Sequence[PlannedCase], supports: Reason | None) -> list[PlannedCase]:
+    """What else may be the best where the study's cases run: presets not among them, and the full stack
+    without what changes numerics. A study that sets the precision itself has no others.
+    """
+    found: dict[str, PlannedCase] = {}
+    if study.precision != (None,):
+        return []
+    for case in {(item.case.work_id, item.case.device): item.case for item in cases}.values():
+        kind = case.device.kind
+        names = [NamedTuning(name=name, preset=name) for name in ladder.steps(kind)]
+        if lossy := ladder.changes_numerics(kind):
+            names.append(without(lossy, kind))
+        for named in names:
+            other = stacked(case, named)
+            if supports is None or not supports(other.case):
+                found.setdefault(other.case_id, other)
+    return [item for case_id, item in found.items() if case_id not in {known.case_id for known in cases}]
+
+
+def stacked(case: Case, named: NamedTuning) -> PlannedCase:
+    """The same work on the same device, by the same runtime, at another tuning."""
+    base = Tuning(runtime=case.tuning.runtime, env=case.tuning.env)
+    changed = dataclasses.replace(preset(named.preset, case.device.kind, base), **dict(named.changes))
+    return PlannedCase(
+        case=applicable(dataclasses.replace(case, tuning=changed)),
+        tuning_name=named.name,
+    )
+
+
+def _idle_removal(planned: PlannedCase) -> Skip | None:
+    """A step that changes nothing on top of the others, or stands among them by another name."""
+    removed = ladder.removed_by(planned.tuning_name)
+    if len(removed) != 1 or not ladder.idle(removed[0], planned.case):
+        return None
+    where = f"{planned.tuning_name} on {planned.case.device.label}"
+    return Skip(what=where, reason=f"the later steps leave nothing of {removed[0]} to take away")
 
 
 def _planned(point: Point, study: Study) -> PlannedCase:
@@ -250,40 +287,3 @@ def schedule(cases: Sequence[T], replicates: int, order_seed: int) -> list[tuple
 
 def _draw(order_seed: int, replicate: int, case_id: str) -> bytes:
     return hashlib.sha256(f"{order_seed}/{replicate}/{case_id}".encode()).digest()
-
-
-def estimate_seconds(plan: Plan, *, attempt_time: float | None = None) -> tuple[float, float]:
-    """A rough estimate, never a promise: seconds the plan takes at least and at most, from counting attempts.
-
-    The low end has every case done after `replicates`, the high end after `max_replicates`. Whole runs
-    (`full`) are guessed from FLOPs, at rates between the slowest and the fastest that was seen.
-    """
-    study = plan.study
-    seconds = study.attempt_time if attempt_time is None else attempt_time
-    parents = len({(item.case.tuning.runtime, item.case.tuning.env) for item in plan.cases})
-    whole = _full_runs(plan) if study.full else (0.0, 0.0)
-    compiled = sum(item.case.tuning.compile_mode is not None for item in plan.cases)
-    ends = []
-    for end, replicates in enumerate((study.replicates, study.max_replicates)):
-        once = parents * PARENT_OVERHEAD[end] + compiled * COMPILE_OVERHEAD[end]
-        once += len(plan.cases) * (seconds + ATTEMPT_OVERHEAD[end])
-        ends.append(replicates * once + whole[end])
-    if study.max_time is not None:
-        ends = [min(end, study.max_time) for end in ends]
-    return ends[0], ends[1]
-
-
-def _full_runs(plan: Plan) -> tuple[float, float]:
-    """Seconds of all whole runs at the fastest and the slowest rate; a backward pass is two forward ones."""
-    fast = slow = 0.0
-    for item in plan.cases:
-        work, device = item.case.work, item.case.device
-        if work.recipe is None or device.kind == "sim":
-            continue
-        net = model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-        flops = 3.0 * forward_flops(net) * data_sets.entry(work.data).n_train * work.recipe.epochs
-        scale = min(device.threads or plan.cores, plan.cores) if device.kind == "cpu" else 1
-        low, high = CPU_CORE_RATE if device.kind == "cpu" else GPU_RATE
-        fast += flops / (high * scale)
-        slow += flops / (low * scale)
-    return fast * plan.study.full_replicates, slow * plan.study.full_replicates

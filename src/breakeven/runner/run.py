@@ -4,7 +4,6 @@ Knows nothing about what the numbers mean beyond the spread that decides on more
 study again goes on where the file ends.
 """
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,40 +13,25 @@ from typing import Any
 from breakeven import __version__
 from breakeven.errors import UserError
 from breakeven.records import file as results_file
-from breakeven.records.canonical import canonical
-from breakeven.records.case import Case
 from breakeven.records.lines import (
-    FINAL,
-    RETRIED,
-    SCHEMA,
-    Check,
     Fingerprint,
-    Region,
     StudyLine,
     steady_step_ns,
 )
-from breakeven.runner import ceilings, full
-from breakeven.runner.plan import Plan, PlannedCase, schedule
+from breakeven.runner import best, ceilings, full
+from breakeven.runner.plan import Plan
+from breakeven.runner.rounds import measure_round
 from breakeven.runner.session import (
     Event,
     Session,
-    attempt_line,
-    attempt_once,
     close_seats,
-    label,
     now,
-    send,
 )
 from breakeven.runner.study import Study, resolved
 from breakeven.stats import case_interval
 
 REPLICATE_STEPS = (3, 5, 10)
 """Processes a case gets: more are added until its interval is narrow enough (design: 3, 5, 10)."""
-
-
-ENERGY_WINDOW_S = 2.5
-"""Seconds of steady steps on a GPU: 20 update periods of NVML's energy counter (100 ms each, contract R32)
-and a quarter more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,11 +143,11 @@ def _facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _measure(session: Session) -> str | None:
-    """All rounds of replicates, then full runs. Returns why it stopped early, else None."""
+    """All rounds of replicates, then the best, then full runs. Returns why it stopped early, else None."""
     study = session.study
     wanted = {planned.case.case_id: study.replicates for planned in session.plan.cases}
     while True:
-        stopped = _round(session, wanted)
+        stopped = measure_round(session, session.plan.cases, wanted)
         if stopped:
             return stopped
         more = _more_replicates(session, wanted)
@@ -172,131 +156,9 @@ def _measure(session: Session) -> str | None:
         wider = [case_id for case_id in more if more[case_id] > wanted[case_id]]
         session.tell("note", text=f"{len(wider)} of {len(more)} intervals are too wide: more processes")
         wanted = more
+    if study.best and (stopped := best.choose_and_confirm(session)):
+        return stopped
     return full.run_all(session) if study.full else None
-
-
-def _round(session: Session, wanted: Mapping[str, int]) -> str | None:
-    """Runs every replicate that is wanted and missing, replicate by replicate in a seeded order."""
-    most = max(wanted.values())
-    todo = [
-        (replicate, order, planned)
-        for replicate, order, planned in schedule(session.plan.cases, most, session.study.order_seed)
-        if replicate < wanted[planned.case.case_id]
-        and _missing(session, planned.case, replicate, "train_step")
-    ]
-    session.total = session.done + len(todo)
-    session.tell("start")
-    last_replicate = None
-    for replicate, order, planned in todo:
-        if replicate != last_replicate:
-            close_seats(session)  # replicates of a case never share a parent
-            last_replicate = replicate
-        stopped = _why_stop(session)
-        if stopped:
-            return stopped
-        if not _missing(session, planned.case, replicate, "train_step"):
-            continue  # another attempt of this round settled it: out of memory, or a failed check
-        _one(session, planned, replicate, order)
-    return None
-
-
-def _why_stop(session: Session) -> str | None:
-    if session.hurry():
-        return "interrupted"
-    limit = session.study.max_time
-    if limit is None:
-        return None
-    # An attempt that could not end in time is not begun; the first always is, or nothing would ever be.
-    expected = max(session.spent, default=0.0)
-    return "max-time" if time.monotonic() - session.started + expected > limit else None
-
-
-def _missing(session: Session, case: Case, replicate: int, region: Region) -> bool:
-    """Whether this replicate still has to run. Failures that would come again settle all replicates."""
-    mine = [a for a in session.attempts() if a.case_id == case.case_id and a.region == region]
-    if any(a.outcome in FINAL - {"ok"} for a in mine):
-        return False
-    tries = [a for a in mine if a.replicate == replicate]
-    if not tries or tries[-1].outcome == "interrupted":
-        return True
-    if tries[-1].outcome in RETRIED:
-        # One more try, on the next run: not in the run that saw the failure.
-        return len([a for a in tries if a.outcome in RETRIED]) < 2 and not session.is_own(tries[-1])
-    return False
-
-
-def _one(session: Session, planned: PlannedCase, replicate: int, order: int) -> None:
-    case = planned.case
-    refused = _settled_elsewhere(session, case) or _check_once(session, planned)
-    started = time.monotonic()
-    if refused is not None:
-        outcome, reason = refused
-        line = attempt_line(
-            session,
-            planned,
-            replicate,
-            order,
-            "train_step",
-            now(),
-            None,
-            {"outcome": outcome, "reason": reason},
-        )
-    else:
-        request = {"what": "attempt", "plan": _sampling(session.study, case)}
-        line = attempt_once(session, planned, replicate, order, "train_step", request)
-    session.spent.append(time.monotonic() - started)
-    session.add(line, label(planned))
-
-
-def _settled_elsewhere(session: Session, case: Case) -> tuple[str, str] | None:
-    """A bigger batch of what ran out of memory at the same device, precision and execution is not tried."""
-    for a in session.attempts():
-        same = a.device == case.device and dataclasses.replace(a.work, batch=case.work.batch) == case.work
-        if a.outcome == "oom" and same and a.tuning == case.tuning and a.work.batch < case.work.batch:
-            return "oom", f"not tried: batch {a.work.batch} already ran out of memory"
-    return None
-
-
-def _check_once(session: Session, planned: PlannedCase) -> tuple[str, str] | None:
-    """Runs the case's checks if this machine has none yet. Returns the outcome that bars it, or None."""
-    case = planned.case
-    where = (case.case_id, session.fingerprint_id)
-    made = [c for c in session.lines if isinstance(c, Check) and (c.case_id, c.fingerprint_id) == where]
-    if made and (made[-1].outcome not in RETRIED or len(made) > 1 or session.is_own(made[-1])):
-        return _barred(made[-1])
-    session.tell("attempt", label=label(planned), phase="check")
-    started = now()
-    _, ending = send(session, planned, {"what": "check"}, replicate=0, number=0)
-    if ending.outcome == "interrupted":
-        return None
-    line = _check_line(session, case, started, ending.result or dataclasses.asdict(ending))
-    session.append(line)
-    return _barred(line)
-
-
-def _barred(line: Check) -> tuple[str, str] | None:
-    """Outcome and reason of a check that bars its case. One that did not come to its end bars nothing."""
-    passed = line.outcome in RETRIED | {"ok", "interrupted"}
-    return None if passed else (line.outcome, line.reason or "")
-
-
-def _check_line(session: Session, case: Case, started: str, result: Mapping[str, Any]) -> Check:
-    """The check line of a result. A result that does not fit the record becomes an error, not a crash."""
-    common = {
-        "kind": "check",
-        "schema": SCHEMA,
-        "case_id": case.case_id,
-        "fingerprint_id": session.fingerprint_id,
-        "started_utc": started,
-    }
-    found = {key: result[key] for key in ("outcome", "reason", "checks") if key in result}
-    try:
-        line = results_file.decode(canonical(found | common))
-    except (ValueError, TypeError, RecursionError) as error:
-        refused = {"outcome": "error", "reason": f"the result does not fit the record: {error}"[:300]}
-        line = results_file.decode(canonical(refused | common))
-    assert isinstance(line, Check)
-    return line
 
 
 def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, int]:
@@ -308,6 +170,7 @@ def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, i
             ns
             for a in session.attempts()
             if a.case_id == case_id and a.region == "train_step" and a.outcome == "ok"
+            if a.purpose == "measure"
             if (ns := steady_step_ns(a)) is not None
         ]
         interval = case_interval(medians) if len(medians) >= 2 else None
@@ -316,11 +179,3 @@ def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, i
         step = next((n for n in REPLICATE_STEPS if n > count), count)
         more[case_id] = min(max(step, count), study.max_replicates)
     return more
-
-
-def _sampling(study: Study, case: Case) -> dict[str, Any]:
-    """The sampling of one attempt. A GPU's energy counter needs a window of its own length to be read."""
-    plan: dict[str, Any] = {"budget_s": study.attempt_time}
-    if case.device.kind == "cuda":
-        plan["min_s"] = min(ENERGY_WINDOW_S, 0.3 * study.attempt_time)
-    return plan

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from breakeven.records.case import Recipe, Tuning
 from breakeven.records.tuning import PRESETS
 from breakeven.runner.document import nearest, show
-from breakeven.runner.study import AXES, LADDER
+from breakeven.runner.study import AXES, GROUPS
 from breakeven.runner.values import (
     BatchSizes,
     Count,
@@ -112,19 +112,19 @@ class TuningKeys(Keys):
 def _tuning(value: object) -> object:
     """A preset's name is short for a mapping. A mapping may not give a preset's name to something else."""
     if isinstance(value, str):
-        known = (*PRESETS, LADDER)
+        known = (*PRESETS, *GROUPS)
         if value not in known:
             raise ValueError(f"unknown {show(value)}{nearest(value, known)}")
         return {"name": value, "preset": value}
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a preset's name or a mapping, not {show(value)}")
-    if value.get("name") in (*PRESETS, LADDER) and dict(value) != {
+    if value.get("name") in (*PRESETS, *GROUPS) and dict(value) != {
         "name": value["name"],
         "preset": value["name"],
     }:
         raise ValueError(f"name {value['name']!r} is a preset's; choose another")
-    if value.get("preset") == LADDER and value.get("name") != LADDER:
-        raise ValueError(f"preset '{LADDER}' stands for many; write it alone or name one preset")
+    if (group := value.get("preset")) in GROUPS and value.get("name") != group:
+        raise ValueError(f"preset '{group}' stands for many; write it alone or name one preset")
     return value
 
 
@@ -161,7 +161,7 @@ class StudyKeys(Keys):
     )
     tuning: Annotated[tuple[TuningItem, ...], Field(min_length=1)] = Field(
         default_factory=lambda: (TuningKeys(name=PRESETS[0], preset=PRESETS[0]),),
-        description="presets, 'ladder' for all of them, or mappings; as-written",
+        description="presets, 'ladder' for all of them, 'leave-one-out', 'best', or mappings; as-written",
     )
     data: DataSets = ("digits",)
     seed: Seeds = (0,)

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from breakeven.records import file as results_file
 from breakeven.records.canonical import canonical, to_json
 from breakeven.records.case import Case
-from breakeven.records.lines import SCHEMA, Attempt, Line, Region
+from breakeven.records.lines import SCHEMA, Attempt, Line, Purpose, Region
 from breakeven.runner.events import number as finite
 from breakeven.runner.plan import Plan, PlannedCase
 from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open_seat
@@ -93,42 +93,62 @@ def attempt_once(
     order: int,
     region: Region,
     request: Mapping[str, Any],
+    *,
+    purpose: Purpose = "measure",
 ) -> Attempt:
     """One attempt in a fresh process, as the line to append."""
     session.tell("attempt", label=label(planned), phase="start")
     started = now()
-    earlier = tries(session, planned.case, replicate, region)
-    parent_id, ending = send(session, planned, request, replicate=replicate, number=earlier)
+    earlier = tries(session, planned.case, replicate, region, purpose)
+    parent_id, ending = send(session, planned, request, replicate=replicate, number=earlier, purpose=purpose)
     result = dict(ending.result or {"outcome": ending.outcome, "reason": ending.reason})
     result["continues"] = request.get("continues")  # the interrupted line that this one goes on from
-    return attempt_line(session, planned, replicate, order, region, started, parent_id, result)
+    return attempt_line(
+        session, planned, replicate, order, region, started, parent_id, result, purpose=purpose
+    )
 
 
-def tries(session: Session, case: Case, replicate: int, region: Region) -> int:
+def tries(session: Session, case: Case, replicate: int, region: Region, purpose: Purpose = "measure") -> int:
     mine = [a for a in session.attempts() if a.case_id == case.case_id and a.region == region]
-    return len([a for a in mine if a.replicate == replicate])
+    return len([a for a in mine if a.replicate == replicate and a.purpose == purpose])
 
 
 def send(
-    session: Session, planned: PlannedCase, request: Mapping[str, Any], *, replicate: int, number: int
+    session: Session,
+    planned: PlannedCase,
+    request: Mapping[str, Any],
+    *,
+    replicate: int,
+    number: int,
+    purpose: Purpose = "measure",
 ) -> tuple[str, Ending]:
     """Sends one request to the case's prepared parent; that parent's id and how the attempt ended.
 
     A parent that was killed before it forked costs nothing: a fresh one is asked, once.
     """
     for last in (False, True):
-        parent_id, ending = _sent(session, planned, request, replicate=replicate, number=number)
+        parent_id, ending = _sent(
+            session, planned, request, replicate=replicate, number=number, purpose=purpose
+        )
         if ending.begun or last:
             break
     return parent_id, ending
 
 
 def _sent(
-    session: Session, planned: PlannedCase, request: Mapping[str, Any], *, replicate: int, number: int
+    session: Session,
+    planned: PlannedCase,
+    request: Mapping[str, Any],
+    *,
+    replicate: int,
+    number: int,
+    purpose: Purpose,
 ) -> tuple[str, Ending]:
     case = planned.case
     seat = _seat(session, case)
     seed = f"{session.study.order_seed}/{case.case_id}/{replicate}/{number}"
+    if purpose != "measure":
+        seed += f"/{purpose}"  # a process of its own has luck of its own
     whole = {
         "case": case_to_json(case),
         "environ": {"BREAKEVEN_SIM_SEED": seed},
@@ -183,6 +203,8 @@ def attempt_line(
     started: str,
     parent_id: str | None,
     result: Mapping[str, Any],
+    *,
+    purpose: Purpose = "measure",
 ) -> Attempt:
     """The attempt line of a result. A result that does not fit the record becomes an error, not a crash."""
     case = planned.case
@@ -197,7 +219,8 @@ def attempt_line(
         "device": to_json(case.device),
         "tuning_name": planned.tuning_name,
         "replicate": replicate,
-        "attempt": tries(session, case, replicate, region),
+        "attempt": tries(session, case, replicate, region, purpose),
+        "purpose": purpose,
         "order_index": order,
         "parent_id": parent_id,
         "started_utc": started,

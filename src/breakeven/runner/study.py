@@ -14,6 +14,7 @@ from breakeven import catalog
 from breakeven.errors import UserError
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Recipe, Task
+from breakeven.records.ladder import removed_by
 from breakeven.records.tuning import PRESETS
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ DEFAULT_STUDY = "quick"
 AXES = ("model", "device", "runtime", "precision", "batch", "tuning", "data", "seed")
 LADDER = "ladder"
 """The tuning that stands for every preset, in their order."""
+LEAVE_ONE_OUT = "leave-one-out"
+"""The tuning that stands for the top of each device's ladder, less one step at a time."""
+BEST = "best"
+"""No tuning: the fastest of those measured, chosen afterwards and measured again."""
+GROUPS = (LADDER, LEAVE_ONE_OUT, BEST)
 CPU_THREADS = "cpu-threads"
 """The device that stands for 1, 2, 4, ... and all of the cores that are alike."""
 THREAD_RANGE = r"((?:cpu|cuda|sim:).*?\bthreads=)([1-9][0-9]{0,3})\.\.([1-9][0-9]{0,3})(:.*)?"
@@ -48,7 +54,8 @@ class Study:
 
     `device` holds device labels, ranges of them, `auto` and `cpu-threads`. None in `runtime` and `precision`:
     the tuning's own. Each of `exclude` maps axes to values: a combination that has one of them on every axis
-    is left out.
+    is left out. The tuning LEAVE_ONE_OUT stands for several, known once the device is. `best`: choose the
+    fastest too, and measure it again.
     """
 
     name: str
@@ -60,6 +67,7 @@ class Study:
     precision: tuple[str | None, ...] = (None,)
     batch: tuple[int, ...] = (128,)
     tuning: tuple[NamedTuning, ...] = (NamedTuning(name=PRESETS[0], preset=PRESETS[0]),)
+    best: bool = False
     data: tuple[str, ...] = ("digits",)
     seed: tuple[int, ...] = (0,)
     exclude: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
@@ -107,7 +115,7 @@ def load_study(what: Sequence[str] = (), overrides: Mapping[str, Any] | None = N
 def resolved(study: Study) -> dict[str, Any]:
     """The study as plain JSON for the results file, everything filled in; `read_study` reads it back."""
     out: dict[str, Any] = to_json(study)
-    out["tuning"] = [_plain_tuning(tuning) for tuning in study.tuning]
+    out["tuning"] = [*map(_plain_tuning, study.tuning), *([BEST] if out.pop("best") else [])]
     return out
 
 
@@ -216,6 +224,7 @@ def _study(keys: "StudyKeys", name: str) -> Study:
         "name": name,
         "batch": _unique(size for sizes in keys.batch for size in sizes),
         "tuning": _unique(spec for tuning in keys.tuning for spec in _tunings(tuning)),
+        "best": any(tuning.preset == BEST for tuning in keys.tuning),
         "exclude": tuple(_exclude(item) for item in keys.exclude),
         "recipe": Recipe(**keys.recipe.model_dump()),
     }
@@ -234,6 +243,8 @@ def _tunings(keys: "TuningKeys") -> list[NamedTuning]:
     """The tunings that one item stands for: every preset, or one for each of several threads."""
     if keys.preset == LADDER:
         return [NamedTuning(name=preset, preset=preset) for preset in PRESETS]
+    if keys.preset == BEST:
+        return []
     given = keys.model_dump(include=keys.model_fields_set - {"name", "preset"})
     if "env" in given:
         given["env"] = tuple(sorted(given["env"].items()))
@@ -261,11 +272,18 @@ def _exclude(keys: "ExcludeKeys") -> dict[str, tuple[Any, ...]]:
     return out
 
 
+def _names(names: Sequence[str], name: str) -> bool:
+    """Whether some tuning of the study has this name, on one of its devices at least."""
+    return name in names or (LEAVE_ONE_OUT in names and bool(removed_by(name)))
+
+
 def _contradiction(study: Study, given: set[str]) -> tuple[tuple[str | int, ...], str] | None:
     """The first fault that no key has by itself: where it is, and what."""
     from breakeven.runner.values import LONGEST_NAME
 
     names = [tuning.name for tuning in study.tuning]
+    if not names:
+        return ("tuning",), f"{BEST!r} alone has nothing to be better than; add as-written, or ladder"
     if long := [name for name in names if len(name) > LONGEST_NAME]:
         return ("tuning",), f"{long[0]!r} is too long a name, threads included (at most {LONGEST_NAME})"
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -274,17 +292,24 @@ def _contradiction(study: Study, given: set[str]) -> tuple[tuple[str | int, ...]
     for index, excluded in enumerate(study.exclude):
         if not excluded:
             return ("exclude", index), "names no axis, so it would exclude everything"
-        if odd := [name for name in excluded.get("tuning", ()) if name not in names]:
+        if odd := [name for name in excluded.get("tuning", ()) if not _names(names, name)]:
             return ("exclude", index, "tuning"), f"{odd[0]!r} is no tuning of this study"
     if study.max_replicates < study.replicates:
         key = "max_replicates" if "max_replicates" in given else "replicates"
         return (key,), f"max_replicates {study.max_replicates} is less than replicates {study.replicates}"
-    if study.baseline == CPU_THREADS or re.fullmatch(THREAD_RANGE, study.baseline):
-        return ("baseline",), f"{study.baseline!r} is more than one device"
-    several = any(text in SEVERAL or re.fullmatch(THREAD_RANGE, text) for text in study.device)
-    if study.baseline != "auto" and not several and study.baseline not in study.device:
-        return ("baseline",), f"{study.baseline!r} is no device of this study ({', '.join(study.device)})"
+    if fault := _no_baseline(study):
+        return ("baseline",), fault
     size = math.prod(len(getattr(study, axis)) for axis in AXES)
     if size > MAX_COMBINATIONS:
         return (), f"{size:,} combinations are too many for a study (at most {MAX_COMBINATIONS:,})"
     return None
+
+
+def _no_baseline(study: Study) -> str | None:
+    """Why ratios cannot be against the baseline that is named; None where they can, or on some machine."""
+    if study.baseline == CPU_THREADS or re.fullmatch(THREAD_RANGE, study.baseline):
+        return f"{study.baseline!r} is more than one device"
+    several = any(text in SEVERAL or re.fullmatch(THREAD_RANGE, text) for text in study.device)
+    if study.baseline == "auto" or several or study.baseline in study.device:
+        return None
+    return f"{study.baseline!r} is no device of this study ({', '.join(study.device)})"

@@ -14,7 +14,7 @@ from breakeven.errors import UserError
 from breakeven.records.case import PRECISIONS, parse_device
 from breakeven.records.tuning import PRESETS
 from breakeven.runner.document import nearest, show
-from breakeven.runner.study import LADDER, SEVERAL, THREAD_RANGE
+from breakeven.runner.study import GROUPS, SEVERAL, THREAD_RANGE
 from breakeven.units import parse_duration
 from breakeven.workloads.data import DATA
 from breakeven.workloads.models import MODELS
@@ -140,7 +140,7 @@ TuningName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterV
 ModelName = Annotated[Word, _one_of(lambda: MODELS)]
 DataName = Annotated[Word, _one_of(lambda: DATA)]
 RuntimeName = Annotated[Word, _one_of(runtimes.names)]
-PresetName = Annotated[Word, _one_of(lambda: (*PRESETS, LADDER))]
+PresetName = Annotated[Word, _one_of(lambda: (*PRESETS, *GROUPS))]
 Precision = Annotated[Word, _one_of(lambda: PRECISIONS)]
 Execution = Annotated[Word, _one_of(lambda: EXECUTIONS)]
 DeviceText = Annotated[str, Field(max_length=200), AfterValidator(_device)]

@@ -1,0 +1,83 @@
+"""Which case is the fastest at equal work on a device, by the attempts that may decide it.
+
+Knows nothing about intervals. The fastest of several looks faster than it is (the winner's curse), so what is
+chosen here is a name: its time comes from fresh `confirm` attempts only.
+"""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from breakeven.records.case import Device, Tuning
+from breakeven.records.ladder import numerics
+from breakeven.records.lines import Attempt, Purpose, steady_step_ns
+
+DECIDING: tuple[Purpose, ...] = ("measure", "select")
+FIRST = "as-written"
+
+Place = tuple[str, Device]
+"""(work_id, device): where cases compete."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """Case ids of one place: `reference` as written, the fastest of its numerics and of any. None: no number.
+
+    `candidates` gave a number; `names` are those of their tunings, `evidence` their lines.
+    """
+
+    reference: str | None
+    same: str | None
+    any: str | None
+    candidates: tuple[str, ...]
+    names: Mapping[str, str]
+    evidence: tuple[str, ...]
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """What has to be measured again, each case once; nothing where there was nothing to choose."""
+        chosen = [case_id for case_id in (self.same, self.any) if case_id is not None]
+        return (
+            tuple(dict.fromkeys([*([self.reference] if self.reference else []), *chosen])) if chosen else ()
+        )
+
+
+def choices(attempts: Sequence[Attempt], pool: Collection[str]) -> dict[Place, Choice]:
+    """The choice of every work on every device. `pool`: cases of the study; a `select` attempt joins it."""
+    joined = set(pool) | {a.case_id for a in attempts if a.purpose == "select"}
+    places: dict[Place, list[Attempt]] = {}
+    for a in attempts:
+        if a.case_id in joined and a.region == "train_step":
+            places.setdefault((a.work_id, a.device), []).append(a)
+    return {place: _choice(mine) for place, mine in places.items()}
+
+
+def times_ns(attempts: Sequence[Attempt]) -> dict[str, float]:
+    """Case_id -> nanoseconds a step, by the attempts that decide, on the unit that has most of them."""
+    deciding = [a for a in attempts if a.purpose in DECIDING and a.outcome == "ok"]
+    units = Counter(a.fingerprint_id for a in deciding)
+    found: dict[str, list[float]] = {}
+    for a in deciding:
+        ns = steady_step_ns(a)
+        if ns is not None and a.fingerprint_id == units.most_common(1)[0][0]:
+            found.setdefault(a.case_id, []).append(math.log(ns))
+    return {case_id: math.exp(statistics.fmean(logs)) for case_id, logs in found.items()}
+
+
+def _choice(attempts: Sequence[Attempt]) -> Choice:
+    tunings: Mapping[str, Tuning] = {a.case_id: a.tuning for a in attempts}
+    reference = next((a.case_id for a in attempts if a.tuning_name == FIRST), None)
+    times = times_ns(attempts)
+    # Without the loop as written the numerics are those that nothing was set for.
+    wanted = numerics(tunings[reference] if reference else Tuning())
+    alike = [case_id for case_id in times if numerics(tunings[case_id]) == wanted]
+    return Choice(
+        reference=reference if reference in times else None,
+        same=min(alike, key=lambda case_id: times[case_id], default=None),
+        any=min(times, key=lambda case_id: times[case_id], default=None),
+        candidates=tuple(times),
+        names={a.case_id: a.tuning_name for a in attempts if a.tuning_name and a.case_id in times},
+        evidence=tuple(a.attempt_id for a in attempts if a.purpose in DECIDING and a.case_id in times),
+    )

@@ -1,0 +1,144 @@
+"""Sections about one device at a time: its ladder of tunings, the best of them, what each step is worth.
+
+Knows nothing about how a win is worked out or drawn.
+"""
+
+from collections.abc import Sequence
+
+from breakeven.analysis.findings import BestFinding, LadderFinding, StepFinding, Understanding
+from breakeven.report import words
+from breakeven.report.ladder_marks import ladder_chart
+from breakeven.report.names import Names, tuning_rank
+from breakeven.report.view import Cell, Column, Section, absent, build_table, label, number, said
+from breakeven.stats import Verdict
+
+WORDS = {
+    Verdict.FASTER: "wins",
+    Verdict.SLOWER: "loses",
+    Verdict.SAME: "same",
+    Verdict.UNCERTAIN: "unclear",
+}
+"""Verdicts on a step; short, so that the table fits a screen."""
+NUMERICS = {"same": "as written", "any": "any"}
+
+
+def ladder(understanding: Understanding, names: Names) -> Section | None:
+    """Every step with its time and what it wins over the step before, losing ones too."""
+    found = understanding.ladders
+    columns = [
+        *_place_columns(found),
+        label("tuning"),
+        number("a step"),
+        number("over the step before"),
+        Column(name="verdict"),
+    ]
+    rows = [(*_place(one, found, names), *_step_cells(step)) for one in found for step in one.steps]
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = (
+        "How many times as fast each tuning is as the one above it, to which it adds one change. One that "
+        "loses stays: what a step wins depends on those before it."
+    )
+    chart = ladder_chart(found, names)
+    alt = chart.alt_text if chart else ""
+    return Section(
+        key="ladder", title="The ladder of tunings", note=note, table=table, chart=chart, alt_text=alt
+    )
+
+
+def best(understanding: Understanding, names: Names) -> Section | None:
+    """The fastest tuning of each work and device, timed afresh."""
+    found = understanding.ladders
+    columns = [
+        *_place_columns(found),
+        label("numerics"),
+        Column(name="best tuning"),
+        number("a step"),
+        number("over as written"),
+    ]
+    rows = [(*_place(one, found, names), *_best_cells(b)) for one in found for b in one.best]
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = (
+        "The fastest of the tunings tried at equal work. The fastest of several looks faster than it is, so "
+        "once the choice was made, it and the loop as written were measured again in fresh processes: these "
+        "numbers are from there alone."
+    )
+    return Section(key="best", title="The best of each device", note=note, table=table)
+
+
+def without(understanding: Understanding, names: Names) -> Section | None:
+    """The full stack less one step at a time."""
+    found = [one for one in understanding.ladders if one.without]
+    columns = [
+        *_place_columns(found),
+        label("all but"),
+        number("a step"),
+        number("longer without"),
+        Column(name="the step"),
+    ]
+    rows = [(*_place(one, found, names), *_step_cells(step)) for one in found for step in one.without]
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = (
+        "All steps of the ladder but one, and how many times as long a step takes without it: what each is "
+        "worth where the others are in place."
+    )
+    return Section(key="without", title="Without one step", note=note, table=table)
+
+
+def _place_columns(found: Sequence[LadderFinding]) -> list[Column]:
+    return [label(name) for name in ("model", "device", *_told(found))]
+
+
+def _told(found: Sequence[LadderFinding]) -> tuple[str, ...]:
+    """What of batch, data and seed tells two ladders apart."""
+    return tuple(name for name in ("batch", "data", "seed") if len({getattr(one, name) for one in found}) > 1)
+
+
+def _place(one: LadderFinding, found: Sequence[LadderFinding], names: Names) -> tuple[Cell, ...]:
+    values = [getattr(one, name) for name in _told(found)]
+    more = (said(value, value if isinstance(value, int) else None) for value in values)
+    return (said(one.model), names.device(one.device_label), *more)
+
+
+def _step_cells(step: StepFinding) -> tuple[Cell, ...]:
+    win, why = step.win, step.reasons
+    return (
+        said(step.name, tuning_rank(step.name)),
+        words.seconds(step.step_s, step.point_s, reason=why.get("step_s", ""), evidence=step.evidence),
+        words.ratio(win.ratio, win.point, reason=why.get("win", ""), evidence=win.evidence)
+        if win
+        else absent(why.get("win", "")),
+        _verdict(step),
+    )
+
+
+def _verdict(step: StepFinding) -> Cell:
+    win = step.win
+    if win is None or win.point is None:
+        return absent()
+    if win.verdict is None:
+        return said("none", note=win.reasons.get("verdict", ""))
+    note = "" if win.p_adjusted is None else f"p = {words.significant(win.p_adjusted)} after Holm"
+    if win.verdict is Verdict.UNCERTAIN and win.processes_needed:
+        note += f"; {win.processes_needed} processes would decide"
+    return said(WORDS[win.verdict], note=note)
+
+
+def _best_cells(b: BestFinding) -> tuple[Cell, ...]:
+    win = b.win
+    why = b.reasons.get("step_s", "")
+    return (
+        said(NUMERICS[b.numerics]),
+        said(b.tuning_name, evidence=b.chosen, note=f"of {b.candidates} tried")
+        if b.tuning_name
+        else absent(why),
+        words.seconds(b.step_s, b.point_s, reason=why, evidence=b.evidence),
+        words.ratio(win.ratio, win.point, reason=win.reasons.get("ratio", ""), evidence=win.evidence)
+        if win
+        else absent(b.reasons.get("win", "")),
+    )
