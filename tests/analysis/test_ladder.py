@@ -425,3 +425,21 @@ def test_bf16_loses_where_that_is_planted_and_stays_out_of_the_best(climbed_stud
         assert next(step for step in one.without if step.name == "bf16").loses is planted
     assert {(b.tuning_name, b.precision) for b in slow.best} == {("compile less bf16", "default")}
     assert [b.precision for b in fast.best] == ["default", "bf16"]
+
+
+def test_the_best_of_each_batch_has_a_break_even_of_its_own() -> None:
+    """As written the GPU is level at a batch of 20 / 10 = 2, best against best at 4 / 8 = 0.5: always ahead."""
+    times = {"cpu": {"as-written": 10.0, "on-device": 8.0}, "cuda:0": {"as-written": 20.0, "on-device": 4.0}}
+    lines = []
+    for batch in (1, 4, 8):
+        for device, mine in times.items():
+            scale = float(batch) if device == "cpu" else 1.0
+            for name, ms in mine.items():
+                case = a_case(device=device, tuning=name, batch=batch)
+                lines += spread(case, scale * ms, name=name)
+                lines += spread(case, scale * ms, name=name, purpose="confirm")
+    curves = {f.tuning_name: f for f in understood(asking(lines), lines).break_even}
+    assert MIXED not in curves
+    assert curves["as-written"].answer == "between" and curves["as-written"].at == pytest.approx(2.0)
+    assert curves["best (same numerics)"].answer == "always"
+    assert len(curves["best (same numerics)"].points) == 3
