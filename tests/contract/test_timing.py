@@ -197,13 +197,13 @@ def test_r06_a_step_of_another_shape_is_invalid() -> None:
 
     built = session.build(case(batch=128))
     assert session.observe(built)["tail_dropped_samples"] == 1437 % 128
-    whole = built.batches.next
+    whole = built.batches.place
 
-    def short() -> Any:
-        images, labels = whole()
+    def short(fetched: Any) -> Any:
+        images, labels = whole(fetched)
         return images[:80], labels[:80]
 
-    ragged = dataclasses.replace(built.batches, next=short)
+    ragged = dataclasses.replace(built.batches, place=short)
     from breakeven.runtimes.torch.training import Plan as Steps
     from breakeven.runtimes.torch.training import training
 

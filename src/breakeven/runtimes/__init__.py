@@ -72,6 +72,10 @@ class Prepared:
     clock             nanoseconds; None: the real monotonic clock. Only a simulated device brings its own
     device_span(f)    calls f, and returns a function that gives the nanoseconds for which the device, by its
                       own timer, was at what f enqueued. None: the device has no timer, as a CPU
+    parts             a step's parts by name, in order: calling each once is one `step()`. `data_wait`: the
+                      host waits for a batch or makes it; `copy`: it goes to the device, or `cut`: it is
+                      cut from data that are there; `forward`; `backward`; `optimizer`; `loss_read`: the loss
+                      is read or kept. None where a step is one piece; nulls["phases"] says why
     """
 
     step: Callable[[], None]
@@ -94,6 +98,7 @@ class Prepared:
     eval_samples: int | None
     clock: Callable[[], int] | None = None
     device_span: Callable[[Callable[[], object]], Callable[[], int]] | None = None
+    parts: Mapping[str, Callable[[], None]] | None = None
     simulated: bool = False
     nulls: Mapping[str, str] = field(default_factory=dict)
 

@@ -63,6 +63,7 @@ def handed_over(session: Session) -> Prepared:
         parameters=nets.parameter_count(net),
         eval_samples=session.test.n,
         device_span=place.span_of(device),
+        parts=session.training.parts,
     )
 
 

@@ -3,6 +3,7 @@
 Knows nothing about evaluation, checks or the protocol of runtimes.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -142,11 +143,11 @@ def open_batches(case: Case, split: input.Split, device: torch.device, *, drop_l
 
 
 def _cast(batches: input.Batches, dtype: torch.dtype) -> input.Batches:
-    def take() -> input.Batch:
-        images, labels = batches.next()
+    def place(fetched: Any) -> input.Batch:
+        images, labels = batches.place(fetched)
         return images.to(dtype), labels
 
-    return input.Batches(begin=batches.begin, next=take, close=batches.close)
+    return dataclasses.replace(batches, place=place)
 
 
 def memory_format(case: Case) -> torch.memory_format:

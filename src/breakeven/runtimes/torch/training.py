@@ -3,7 +3,7 @@
 Knows nothing about where batches come from, about evaluation or about checks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
-    """A net in training: `step`, `next_epoch` and `losses` as in `Prepared`."""
+    """A net in training: `step`, `parts`, `next_epoch` and `losses` as in `Prepared`."""
 
     net: nn.Module
     optimizer: torch.optim.Optimizer
@@ -53,6 +53,7 @@ class Training:
     step: Callable[[], None]
     next_epoch: Callable[[], None]
     losses: Callable[[], tuple[float, ...]]
+    parts: Mapping[str, Callable[[], None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,21 +135,27 @@ def training(plan: Plan, net: nn.Module, batches: Batches, device: torch.device)
         progress.epoch, progress.step = progress.epoch + 1, 0
         begin()
 
-    def step() -> None:
+    def arrive() -> None:
         if progress.step == plan.steps_per_epoch:
             next_epoch()
         elif not progress.begun:
             begin()
-        images, labels = batches.next()
-        if images.shape != plan.shape:
-            raise Mismatch("invalid", f"a step got {tuple(images.shape)}, not {plan.shape}")
-        optimizer.zero_grad(set_to_none=True)
-        loss, output = forward(net, images, labels, plan.precision)
-        loss.backward()
-        optimizer.step()
+
+    def finish(loss: torch.Tensor, images: torch.Tensor, output: torch.Tensor) -> None:
         record(loss)
         progress.step += 1
         seen.images, seen.output = images, output.detach()
+
+    parts = eager_parts(plan, net, optimizer, batches, arrive, finish)
+    fetch, place, ahead, back, update, read = parts.values()
+
+    def step() -> None:
+        fetch()
+        place()
+        ahead()
+        back()
+        update()
+        read()
 
     return Training(
         net=net,
@@ -158,7 +165,64 @@ def training(plan: Plan, net: nn.Module, batches: Batches, device: torch.device)
         step=step,
         next_epoch=next_epoch,
         losses=losses,
+        parts=parts,
     )
+
+
+def eager_parts(
+    plan: Plan,
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Batches,
+    arrive: Callable[[], None],
+    finish: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None],
+) -> Mapping[str, Callable[[], None]]:
+    """The parts of an eager step, in order: `arrive` begins the first, finish(loss, images, output) ends it.
+
+    Nothing of a batch outlives the last part but what `finish` keeps.
+    """
+    fetched: Any
+    images: torch.Tensor
+    labels: torch.Tensor
+    loss: torch.Tensor
+    output: torch.Tensor
+
+    def fetch() -> None:
+        nonlocal fetched
+        arrive()
+        fetched = batches.fetch()
+
+    def place() -> None:
+        nonlocal fetched, images, labels
+        images, labels = batches.place(fetched)
+        del fetched
+        if images.shape != plan.shape:
+            raise Mismatch("invalid", f"a step got {tuple(images.shape)}, not {plan.shape}")
+
+    def ahead() -> None:
+        nonlocal loss, output
+        optimizer.zero_grad(set_to_none=True)
+        loss, output = forward(net, images, labels, plan.precision)
+
+    def back() -> None:
+        loss.backward()
+
+    def update() -> None:
+        optimizer.step()
+
+    def read() -> None:
+        nonlocal images, labels, loss, output
+        finish(loss, images, output)
+        del images, labels, loss, output
+
+    return {
+        "data_wait": fetch,
+        batches.placing: place,
+        "forward": ahead,
+        "backward": back,
+        "optimizer": update,
+        "loss_read": read,
+    }
 
 
 Recorder = tuple[Callable[[torch.Tensor], None], Callable[[], tuple[float, ...]]]
