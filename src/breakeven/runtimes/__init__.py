@@ -109,12 +109,14 @@ class Peak:
 
     call() enqueues it once, on other data than the last time or on far more than the caches hold; sync()
     returns when all of it is done. `conditions`: dtype, shape, what counts as a byte, what was verified.
+    `clock` as in `Prepared`.
     """
 
     call: Callable[[], None]
     sync: Callable[[], None]
     amount: float
     conditions: Mapping[str, Any]
+    clock: Callable[[], int] | None = None
 
 
 class Runtime(Protocol):
