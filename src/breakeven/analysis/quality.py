@@ -24,6 +24,7 @@ MEANINGS = {
     "coarse_clock": "blocks too short for the clock",
     "loss_not_finite": "the loss did not stay finite: speed holds, learning does not",
     "several_units": "processes ran on several units; only those of one enter an interval",
+    "parts_disagree": "split steps took another time than whole ones: their parts stand for nothing",
     "energy_disagrees": "two readings of energy disagree; use neither",
     "above_ceiling": "faster than the measured ceiling: a better kernel, or a ceiling measured too low",
 }

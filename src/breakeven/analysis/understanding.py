@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis import naming
+from breakeven.analysis.bounds import bounds_of
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import (
@@ -15,6 +16,7 @@ from breakeven.analysis.findings import (
     QualityFinding,
     RatioFinding,
     ScaleFinding,
+    ShareFinding,
     Understanding,
 )
 from breakeven.analysis.integrity import believed
@@ -41,6 +43,7 @@ class _File:
     quality: tuple[QualityFinding, ...]
     sentences: tuple[str, ...]
     hidden: int
+    shares: tuple[ShareFinding, ...]
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -73,6 +76,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         torn=any(r.torn for r in results),
         sources=tuple(r.path for r in results),
         ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
+        shares=tuple(finding for file in files for finding in file.shares),
     )
 
 
@@ -114,6 +118,7 @@ def _file(results: Results, show_all: bool) -> _File:
             )
         ),
         hidden=len(everything) - len(shown),
+        shares=tuple(bounds_of(shown, results)),
     )
 
 

@@ -17,7 +17,7 @@ written, four bytes each. Its arithmetic weighs nothing beside that."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Floor:
-    """Seconds of a step. `memory_s` is the part of them that traffic bounds; `flops` and `bytes` of a step."""
+    """Seconds of a step, `memory_s` of them bound by traffic; its `flops` and `bytes`."""
 
     forward_s: float
     backward_s: float
