@@ -197,7 +197,7 @@ def test_parts_that_disagree_with_the_step_stand_for_nothing() -> None:
 
 
 def test_a_law_turns_round_and_each_end_has_its_label() -> None:
-    """As written the loader hides what the card gains on small models; tuned, they gain most by its memory."""
+    """As written the loader hides what a card gains on small models; tuned, they gain most by its memory."""
     options = f"{QUIET}:{LONG}:input_ms=16:launch_us=0:channels_last=1:compile=1"
     cpu, gpu = f"sim:cpu:{options}:gflops=300:gb_per_s=2", f"sim:gpu:{options}:gflops=6000:gb_per_s=2000"
     tunings: dict[str, dict[str, Any]] = {"as-written": {"loss_sync": "every-step"}, "no-sync": RESIDENT}

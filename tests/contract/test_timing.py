@@ -241,11 +241,14 @@ def test_r08_input_bound_devices_make_no_law_of_model_size() -> None:
     assert starved[1] > 2.9 * starved[0] and starved[0] < 6
     fed = [ratio(scale, residency="device", augment_on="device") for scale in (1, 4)]
     assert fed == pytest.approx([100, 100], rel=0.01)
-    # Both stand in a report under the names of their tunings; a label "input-bound" takes phases:
-    result = in_a_child(sim_case(f"sim:gpu:step_ms=50:{QUIET}"))
-    assert (
-        "phases" not in result and result["base_nulls"]["phases"] == "a step's parts are not timed apart yet"
-    )
+    # What hides behind the loader has a label beside its number, from the parts of its steps.
+    waiting = sim_case(f"sim:gpu:{QUIET}:step_ms=0.5:input_ms=16", loss_sync="every-step")
+    phases = in_a_child(waiting)["phases"]
+    assert phases["exposed_ms"]["data_wait"] == pytest.approx(16, rel=0.01)
+    assert sum(phases["exposed_ms"].values()) == pytest.approx(phases["step_ms"])
+    (share,) = understood([sampled(waiting, 0, 16.5, phases=phases)]).shares
+    assert share.label == "input" and share.shares["data_wait"] == pytest.approx(16 / 16.5, abs=0.02)
+    assert "input_bound" in [q.flag for q in understood([sampled(waiting, 0, 16.5, phases=phases)]).quality]
 
 
 def test_r09_a_time_that_no_hardware_reaches_is_refused() -> None:

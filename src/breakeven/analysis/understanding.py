@@ -21,7 +21,7 @@ from breakeven.analysis.findings import (
 )
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.machines import cores_of, machine
-from breakeven.analysis.pairs import baseline, pairs_of
+from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
@@ -96,6 +96,7 @@ def _file(results: Results, show_all: bool) -> _File:
     scale = scale_of(ratios, {case.case_id: case.case for case in cases})
     cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
     missing = _missing(study, everything)
+    shares = bounds_of(shown, results)
     return _File(
         study=study,
         cases=tuple(cases),
@@ -104,7 +105,13 @@ def _file(results: Results, show_all: bool) -> _File:
         scale=tuple(scale),
         quality=(
             *left_out,
-            *quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown)),
+            *quality_of(
+                cases,
+                torn=results.torn,
+                missing=missing,
+                hosts=_hostless(results, shown),
+                starved=_starved(shown, shares),
+            ),
         ),
         sentences=tuple(
             sentences_of(
@@ -118,7 +125,7 @@ def _file(results: Results, show_all: bool) -> _File:
             )
         ),
         hidden=len(everything) - len(shown),
-        shares=tuple(bounds_of(shown, results)),
+        shares=tuple(shares),
     )
 
 
@@ -130,6 +137,12 @@ def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:
         for m in shown
         if m.case.device.kind == "cuda" and {unit for unit, _ in (*m.steps, *m.totals)} - named
     )
+
+
+def _starved(shown: Sequence[Measured], shares: Sequence[ShareFinding]) -> frozenset[str]:
+    """Cases on an accelerator that input binds: no ranking of devices (contract R8)."""
+    accelerated = {m.finding.case_id for m in shown if not is_cpu(m.case.device)}
+    return frozenset(s.case_id for s in shares if s.label == "input" and s.case_id in accelerated)
 
 
 def _missing(study: StudyLine | None, measured: Sequence[Measured]) -> int:
