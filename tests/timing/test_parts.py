@@ -1,4 +1,4 @@
-"""A step's parts are timed apart: they add up to the step, or it is said that they don't or why there are none."""
+"""A step's parts are timed apart: they add up to it, or it is said that they don't or why there are none."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ RULES = (
     f"input: over {THIRD:.0%} of a step goes by while the batch is waited for or made. "
     f"copy: its way to the device takes over {THIRD:.0%}. "
     f"launch: captured, the same tuning needs less than {1 - THIRD:.0%} of the time; where none was "
-    f"captured, the host enqueues for over {PACE:.0%} of the time of the work. "
+    f"captured, the host enqueues for over {PACE:.0%} of the time of the work, and the floor is below "
+    f"{1 - THIRD:.0%} of the step. "
     f"memory, compute: what bounds over {CLEAR:.0%} of the layers' floor, the sum over layers of "
     "max(FLOPs / measured peak, bytes / measured bandwidth)."
 )
@@ -176,7 +177,10 @@ def _input(shares: Mapping[str, float]) -> float:
 
 
 def _launches(finding: ShareFinding, case: Case, splits: Sequence[Split]) -> ShareFinding:
-    """`launch` where capturing wins, or the host only just keeps ahead; else the roofline's side."""
+    """`launch` where capturing wins, or the device waits for the host; else the roofline's side.
+
+    A device that must work for most of the step is not bound by launches, however late they come.
+    """
     interval, point = finding.launch_share, finding.launch_share_point
     if point is not None:
         if interval is not None and interval.low <= THIRD < interval.high:
@@ -189,7 +193,8 @@ def _launches(finding: ShareFinding, case: Case, splits: Sequence[Split]) -> Sha
     slow = {split.kept_busy() > PACE for split in splits}
     if len(slow) > 1:
         return _untold(finding, f"the host enqueues for about {PACE:.0%} of the time of the work")
-    if slow.pop():
+    least = (finding.floor_s or 0.0) / finding.step_s
+    if slow.pop() and least <= 1 - THIRD:
         told = f"the host enqueues for {finding.enqueue_share:.0%} of the time of the work"
         return _told(finding, "launch", told)
     return _roofline(finding)
