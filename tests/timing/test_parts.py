@@ -65,7 +65,7 @@ def test_batches_of_workers_that_come_in_turn_are_averaged() -> None:
 
 
 def test_a_step_of_one_piece_has_no_parts_and_says_so() -> None:
-    assert sampled("step_ms=1", execution="cuda-graph").parts == "a captured or compiled step is one piece"
+    assert sampled("step_ms=1", execution="cuda-graph").parts == "a captured step is one piece"
     assert sample_training(World().prepared(), LONG).parts == "a step of this runtime is one piece"
 
 

@@ -25,8 +25,9 @@ COLUMNS = {
 LEAST_MS = 0.001
 """Shorter than any clock tells."""
 READING = (
-    "Percent of a step. input: waiting for the batch, or cutting it from data on the device (while the device "
-    "works no wait counts); copy: the batch's way to the device; fwd, bwd, opt: forward, backward, optimizer; "
+    "Percent of a step. input: waiting for the batch, or cutting it from data on the device (no wait counts "
+    "while the device works); copy: the batch's way to the device; fwd, bwd, opt: forward, backward, "
+    "optimizer; "
     "other: reading the loss, and when neither host nor device was at a part. "
 )
 

@@ -24,7 +24,7 @@ from breakeven.runtimes.sim.truth import COLD_MEMORY, Truth, accuracy_after, los
 SLOW = 10.0
 """By how much `fault=slow` slows every step from its step on."""
 STATE = "sim.json"
-ONE_PIECE = "a captured or compiled step is one piece"
+ONE_PIECE = "a captured step is one piece"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -79,7 +79,7 @@ class Training:
 
     def parts(self) -> Mapping[str, Callable[[], None]] | None:
         """The step's parts in order; None where it is launched as one."""
-        if self.case.tuning.execution != "eager":
+        if self.case.tuning.captured:
             return None
         return {
             "data_wait": self.fetch,
@@ -93,6 +93,11 @@ class Training:
     @property
     def epochs_done(self) -> float:
         return self.epoch + self.position / self.truth.steps_per_epoch
+
+    def build(self) -> Mapping[str, Any]:
+        self.device.run(1e6 * self.profile.build_ms)
+        compiled = self.case.tuning.compile_mode is not None
+        return {"captured": self.case.tuning.captured, "cache_state": "cold" if compiled else None}
 
     def next_epoch(self) -> None:
         self.device.boundary()
@@ -179,7 +184,8 @@ def prepare(case: Case) -> Prepared:
         clock=None if device.real else device.clock,
         parts=training.parts(),
         simulated=True,
-        nulls={} if case.tuning.execution == "eager" else {"phases": ONE_PIECE},
+        nulls={"phases": ONE_PIECE} if case.tuning.captured else {},
+        build=None if case.tuning.execution == "eager" else training.build,
     )
 
 

@@ -36,7 +36,8 @@ def handed_over(session: Session) -> Prepared:
     )
 
     def close() -> None:
-        session.batches.close()
+        if session.batches is not None:
+            session.batches.close()
         close_test()
         gc.collect()
         if device.type == "cuda":
@@ -64,7 +65,15 @@ def handed_over(session: Session) -> Prepared:
         eval_samples=session.test.n,
         device_span=place.span_of(device),
         parts=session.training.parts,
+        build=session.training.build,
+        nulls={} if session.training.parts else {"phases": _one_piece(case)},
     )
+
+
+def _one_piece(case: Case) -> str:
+    if case.tuning.captured:
+        return "a captured step is one piece"
+    return "gradients accumulate: forward and backward take turns"
 
 
 def _hashes(session: Session) -> dict[str, str]:
