@@ -209,7 +209,7 @@ def test_r06_a_step_of_another_shape_is_invalid() -> None:
     from breakeven.runtimes.torch.training import forward, training
 
     plan = Steps(
-        recipe=built.case.work.recipe, seed=0, batch=128, shape=(128, 3, 32, 32), steps_per_epoch=11,
+        recipe=built.case.work.recipe, seed=0, shape=(128, 3, 32, 32), steps_per_epoch=11,
         precision="default", optimizer_impl="auto", loss_every_step=True,
     )  # fmt: skip
     run = functools.partial(forward, built.training.net, precision="default")
