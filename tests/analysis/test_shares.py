@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from breakeven.analysis import phrases
 from breakeven.analysis.bounds import CLEAR, RULES, THIRD
 from breakeven.analysis.findings import ShareFinding
 from breakeven.records.case import Case
@@ -221,6 +222,24 @@ def test_a_law_turns_round_and_each_end_has_its_label() -> None:
     assert labels["gpu", "resnet18-cifar", "as-written"] == "compute"
     assert {labels["gpu", model, "no-sync"] for model in ("simple-cnn", "resnet18-cifar")} == {"compute"}
     assert {labels["cpu", "simple-cnn", name] for name in tunings} == {"memory"}
+
+
+def test_the_verdict_names_what_binds_the_candidate() -> None:
+    def bound(share: float) -> ShareFinding:
+        return ShareFinding(case_id="c", step_s=0.01, label="input", shares={"data_wait": share, "cut": 0.02})
+
+    where = ("cuda:0", "as-written")
+    assert phrases.bound(where, [bound(0.6), bound(0.84)], 3) == (
+        "As written, cuda:0 is bound by input in 2 of 3 cases (62% to 86% of a step)."
+    )
+    assert phrases.bound(where, [bound(0.6)], 1) == "As written, cuda:0 is bound by input (62% of a step)."
+    floor = ShareFinding(case_id="c", step_s=0.01, label="compute")
+    assert phrases.bound(where, [floor], 1) == "As written, cuda:0 is bound by compute."
+    case = sim_case("sim:gpu:input_ms=9", loss_sync="every-step")
+    base = sim_case("sim:cpu:input_ms=9", loss_sync="every-step")
+    lines = [*sampled_in_virtual_time(case, 3), *sampled_in_virtual_time(base, 3)]
+    said = understood([dataclasses.replace(a, tuning_name="as-written") for a in lines]).sentences
+    assert any(s.startswith("As written, sim:gpu:input_ms=9 is bound by input (") for s in said)
 
 
 def test_the_floor_is_the_sum_of_each_layers_roofline() -> None:

@@ -122,6 +122,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 cores,
                 missing=missing,
                 skips=study.skips if study else (),
+                shares=shares,
             )
         ),
         hidden=len(everything) - len(shown),

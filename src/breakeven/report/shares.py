@@ -47,7 +47,7 @@ def where_time_goes(understanding: Understanding, names: Names) -> Section | Non
     return Section(
         key="shares",
         title="Where a step's time goes",
-        note=READING + "Bound by " + RULES,
+        note=READING + RULES,
         table=table,
         chart=chart,
         alt_text=chart.alt_text if chart else "",
@@ -98,16 +98,20 @@ def parts(understanding: Understanding, names: Names) -> Section | None:
 
 
 def told(understanding: Understanding) -> Iterator[tuple[CaseFinding, ShareFinding]]:
-    """Cases of whose steps something is known, with it."""
+    """Each case with what is known of its steps; nothing where no step of any case was told apart."""
     known = {(s.source, s.case_id): s for s in understanding.shares}
+    if not any(s.shares or s.label != "cannot tell" for s in understanding.shares):
+        return
     for case in understanding.cases:
         found = known.get((case.source, case.case_id))
-        if found is not None and (found.shares or found.label != "cannot tell"):
+        if found is not None:
             yield case, found
 
 
 def bound_by(found: ShareFinding) -> Cell:
-    """The label, with what it rests on."""
+    """The label, with what it rests on, or why there is none."""
+    if found.label == "cannot tell":
+        return absent(found.why)
     return said(found.label, note=found.why, evidence=found.evidence)
 
 
