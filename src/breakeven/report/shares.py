@@ -19,7 +19,7 @@ COLUMNS = {
     "fwd": ("forward",),
     "bwd": ("backward",),
     "opt": ("optimizer",),
-    "other": ("other",),
+    "rest": ("other",),
 }
 """Columns of the shares, each with the parts that it sums."""
 LEAST_MS = 0.001
@@ -28,7 +28,7 @@ READING = (
     "Percent of a step. input: waiting for the batch, or cutting it from data on the device (no wait counts "
     "while the device works); copy: the batch's way to the device; fwd, bwd, opt: forward, backward, "
     "optimizer; "
-    "other: reading the loss, and when neither host nor device was at a part. "
+    "rest: reading the loss, and when neither host nor device was at a part. "
 )
 
 
