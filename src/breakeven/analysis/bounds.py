@@ -29,12 +29,12 @@ CLEAR = 0.55
 """Share of the floor's time on one side of the roofline that tells memory from arithmetic: ceilings of two
 processes differ by a few percent, which moves layers near the ridge."""
 RULES = (
-    f"Bound by input where over {THIRD:.0%} of a step goes by while the batch is waited for or made; by "
-    f"copy where its way to the device takes over {THIRD:.0%}; by launch where the same tuning, captured, "
-    f"needs less than {1 - THIRD:.0%} of the time, or, with none captured, the host enqueues for over {PACE:.0%} of "
-    f"the time of the work and the floor is below {1 - THIRD:.0%} of the step; by memory or compute as "
-    f"traffic or arithmetic bounds over {CLEAR:.0%} of the layers' floor: the sum over layers of max(FLOPs / "
-    "measured peak, bytes / measured bandwidth)."
+    f"Bound by input where over {THIRD:.0%} of a step goes by while the batch is waited for or made; by copy "
+    f"where its way to the device takes over {THIRD:.0%}; by launch where the same tuning, captured, needs "
+    f"less than {1 - THIRD:.0%} of the time, or, with none captured, the host enqueues for over {PACE:.0%} "
+    f"of the time of the work and the floor is below {1 - THIRD:.0%} of the step; by memory or compute as "
+    f"traffic or arithmetic bounds over {CLEAR:.0%} of the layers' floor: the sum over layers of "
+    "max(FLOPs / measured peak, bytes / measured bandwidth)."
 )
 MEMORY = ("triad", "copy")
 """Ceilings that are a bandwidth, the better known first."""

@@ -81,6 +81,7 @@ class Training:
     losses: Callable[[], tuple[float, ...]]
     build: Callable[[], Mapping[str, Any]] | None = None
     parts: Mapping[str, Callable[[], None]] | None = None
+    scaler: torch.amp.GradScaler | None = None
 
 
 def adam(net: nn.Module, plan: Plan, device: torch.device) -> torch.optim.Optimizer:
@@ -144,12 +145,26 @@ Gradients = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Ten
 """The same, with the gradients of the mean loss added to those that the parameters have."""
 
 
-def gradients_by(forward: Forward, accumulation: int) -> Gradients:
-    """Forward and backward of a batch, in `accumulation` equal parts. Batch norm sees each part by itself."""
+def scaler_for(precision: str, device: torch.device) -> torch.amp.GradScaler | None:
+    """FP16's gradients underflow unless the loss is scaled up: Micikevicius et al. 2018. Others need none."""
+    return torch.amp.GradScaler(device.type) if precision == "fp16" else None
+
+
+def backward(loss: torch.Tensor, scaler: torch.amp.GradScaler | None) -> None:
+    (loss if scaler is None else scaler.scale(loss)).backward()
+
+
+def gradients_by(
+    forward: Forward, accumulation: int, scaler: torch.amp.GradScaler | None = None
+) -> Gradients:
+    """Forward and backward of a batch, in `accumulation` equal parts. Batch norm sees each part by itself.
+
+    With a `scaler` the gradients are its factor too large, until `apply` steps.
+    """
 
     def whole(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         loss, output = forward(images, labels)
-        loss.backward()
+        backward(loss, scaler)
         return loss, output
 
     def in_parts(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -157,14 +172,33 @@ def gradients_by(forward: Forward, accumulation: int) -> Gradients:
         for part in zip(images.chunk(accumulation), labels.chunk(accumulation), strict=True):
             loss, output = forward(*part)
             loss = loss / accumulation
-            loss.backward()
+            backward(loss, scaler)
             done.append((loss.detach(), output.detach()))
         return torch.stack([loss for loss, _ in done]).sum(), torch.cat([output for _, output in done])
 
     return whole if accumulation == 1 else in_parts
 
 
-def training(plan: Plan, net: nn.Module, batches: Batches, run: Forward, device: torch.device) -> Training:
+def apply_by(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None) -> Callable[[], None]:
+    """The optimizer's step; with a scaler left out where a gradient overflowed, and its factor adapted."""
+    if scaler is None:
+        return lambda: optimizer.step() and None
+
+    def scaled() -> None:
+        scaler.step(optimizer)
+        scaler.update()
+
+    return scaled
+
+
+def training(
+    plan: Plan,
+    net: nn.Module,
+    batches: Batches,
+    run: Forward,
+    device: torch.device,
+    scaler: torch.amp.GradScaler | None = None,
+) -> Training:
     """Ties net, optimizer and batches together. Nothing runs until the first step."""
     optimizer = adam(net, plan, device)
     course, seen = Course(plan=plan, optimizer=optimizer), Seen()
@@ -190,7 +224,7 @@ def training(plan: Plan, net: nn.Module, batches: Batches, run: Forward, device:
         course.step += 1
         seen.images, seen.output = images, output.detach()
 
-    parts = parts_of(plan, run, optimizer, batches, arrive, finish)
+    parts = parts_of(plan, run, optimizer, scaler, batches, arrive, finish)
     fetch, place, ahead, back, update, read = parts.values()
 
     def step() -> None:
@@ -210,6 +244,7 @@ def training(plan: Plan, net: nn.Module, batches: Batches, run: Forward, device:
         next_epoch=next_epoch,
         losses=losses,
         parts=parts if plan.recipe.accumulation == 1 else None,
+        scaler=scaler,
     )
 
 
@@ -217,6 +252,7 @@ def parts_of(
     plan: Plan,
     run: Forward,
     optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler | None,
     batches: Batches,
     arrive: Callable[[], None],
     finish: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None],
@@ -227,7 +263,7 @@ def parts_of(
     backward take turns: all of it is then the part `forward`.
     """
     accumulation = plan.recipe.accumulation
-    gradients = gradients_by(run, accumulation)
+    gradients, update = gradients_by(run, accumulation, scaler), apply_by(optimizer, scaler)
     fetched: Any
     images: torch.Tensor
     labels: torch.Tensor
@@ -252,7 +288,7 @@ def parts_of(
         loss, output = run(images, labels)
 
     def back() -> None:
-        loss.backward()
+        backward(loss, scaler)
 
     def accumulate() -> None:
         nonlocal loss, output
@@ -261,9 +297,6 @@ def parts_of(
 
     def nothing() -> None:
         """Backward took turns with forward."""
-
-    def update() -> None:
-        optimizer.step()
 
     def read() -> None:
         nonlocal images, labels, loss, output
