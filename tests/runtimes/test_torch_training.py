@@ -73,6 +73,29 @@ def test_training_learns_digits() -> None:
     assert set(prepared.hashes) == {"weights", "order", "augment"}
 
 
+@pytest.mark.parametrize("residency", ["host", "device"])
+def test_the_parts_in_order_are_a_step(residency: str) -> None:
+    import torch
+
+    from breakeven.runtimes.torch import prepared, session
+
+    built = [session.build(case(batch=256, residency=residency)) for _ in range(2)]
+    whole, split = map(prepared.handed_over, built)
+    parts = split.parts
+    assert parts is not None
+    second = {"host": "copy", "device": "cut"}[residency]
+    assert list(parts) == ["data_wait", second, "forward", "backward", "optimizer", "loss_read"]
+    for _ in range(7):  # five steps an epoch: the sixth begins another
+        whole.step()
+        for part in parts.values():
+            part()
+    assert whole.losses() == split.losses()
+    one, other = (b.training.net.state_dict() for b in built)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    for batches in (b.batches for b in built):
+        batches.close()
+
+
 def test_losses_of_both_kinds_are_equal() -> None:
     assert run(prepare(), 3) == pytest.approx(run(prepare(loss_sync="epoch"), 3), rel=1e-6)
 

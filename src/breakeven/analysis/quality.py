@@ -24,6 +24,7 @@ MEANINGS = {
     "coarse_clock": "blocks too short for the clock",
     "loss_not_finite": "the loss did not stay finite: speed holds, learning does not",
     "several_units": "processes ran on several units; only those of one enter an interval",
+    "parts_disagree": "split steps took another time than whole ones: their parts stand for nothing",
     "energy_disagrees": "two readings of energy disagree; use neither",
     "above_ceiling": "faster than the measured ceiling: a better kernel, or a ceiling measured too low",
 }
@@ -32,11 +33,17 @@ EXPECTED: frozenset[Outcome] = frozenset({"oom", "unsupported"})
 
 
 def quality_of(
-    cases: Sequence[CaseFinding], *, torn: bool, missing: int, hosts: Collection[str | None] = ()
+    cases: Sequence[CaseFinding],
+    *,
+    torn: bool,
+    missing: int,
+    hosts: Collection[str | None] = (),
+    starved: Collection[str] = (),
 ) -> list[QualityFinding]:
     """All that should be read beside the numbers. `missing`: cases of the study without any attempt.
 
-    `hosts`: ids of cases on a GPU whose host's CPU is not known.
+    `hosts`: ids of cases on a GPU whose host's CPU is not known. `starved`: of those on an accelerator that
+    wait for input.
     """
     found = _flagged(cases)
     failed = [case for case in cases if not case.processes]
@@ -55,6 +62,10 @@ def quality_of(
     if hostless:
         text = "the CPU that fed the GPU is not known: it sets the time of a step that waits for launches"
         found.append(_finding("host_unknown", text, hostless))
+    waiting = [case for case in cases if case.case_id in starved]
+    if waiting:
+        text = "bound by input: its ratio says how the device is fed, not how fast it is"
+        found.append(_finding("input_bound", text, waiting))
     if missing:
         text = f"{missing} of {missing + len(cases)} cases of the study are not measured yet: run it again"
         found.append(QualityFinding(flag="not_run", text=text, cases=missing))

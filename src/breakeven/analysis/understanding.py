@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from breakeven.analysis import naming
 from breakeven.analysis.amdahl import cores_findings
 from breakeven.analysis.best import best_pairs
+from breakeven.analysis.bounds import bounds_of
 from breakeven.analysis.cases import Measured, confirmed_cases, measured_cases
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.claims import claims_against
@@ -22,12 +23,13 @@ from breakeven.analysis.findings import (
     QualityFinding,
     RatioFinding,
     ScaleFinding,
+    ShareFinding,
     Understanding,
 )
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.ladder import ladders_of
 from breakeven.analysis.machines import cores_of, identical_cores, machine
-from breakeven.analysis.pairs import baseline, pairs_of
+from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
@@ -56,6 +58,7 @@ class _File:
     quality: tuple[QualityFinding, ...]
     sentences: tuple[str, ...]
     hidden: int
+    shares: tuple[ShareFinding, ...]
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -92,6 +95,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         cores=tuple(finding for file in files for finding in file.cores),
         what_if=tuple(finding for file in files for finding in file.what_if),
         break_even=tuple(finding for file in files for finding in file.break_even),
+        shares=tuple(finding for file in files for finding in file.shares),
     )
     return dataclasses.replace(found, claims=claims_against(found))
 
@@ -122,6 +126,7 @@ def _file(results: Results, show_all: bool) -> _File:
     on_cores = cores_findings(shown, identical_cores(results.fingerprints))
     break_even = break_even_of(every, ratios)
     missing = _missing(study, everything)
+    shares = bounds_of(shown, results)
     return _File(
         study=study,
         cases=tuple(cases),
@@ -134,7 +139,13 @@ def _file(results: Results, show_all: bool) -> _File:
         break_even=tuple(break_even),
         quality=(
             *left_out,
-            *quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown)),
+            *quality_of(
+                cases,
+                torn=results.torn,
+                missing=missing,
+                hosts=_hostless(results, shown),
+                starved=_starved(shown, shares),
+            ),
         ),
         sentences=tuple(
             sentences_of(
@@ -148,9 +159,11 @@ def _file(results: Results, show_all: bool) -> _File:
                 break_even=break_even,
                 missing=missing,
                 skips=study.skips if study else (),
+                shares=shares,
             )
         ),
         hidden=len(everything) - len(shown),
+        shares=tuple(shares),
     )
 
 
@@ -162,6 +175,12 @@ def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:
         for m in shown
         if m.case.device.kind == "cuda" and {unit for unit, _ in (*m.steps, *m.totals)} - named
     )
+
+
+def _starved(shown: Sequence[Measured], shares: Sequence[ShareFinding]) -> frozenset[str]:
+    """Cases on an accelerator that input binds: no ranking of devices (contract R8)."""
+    accelerated = {m.finding.case_id for m in shown if not is_cpu(m.case.device)}
+    return frozenset(s.case_id for s in shares if s.label == "input" and s.case_id in accelerated)
 
 
 def _missing(study: StudyLine | None, measured: Sequence[Measured]) -> int:

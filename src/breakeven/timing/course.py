@@ -82,6 +82,18 @@ class Course:
         self.position = n
         return self._record(n, boundary=True)
 
+    def begin_unrecorded(self, n: int) -> None:
+        """Takes `n` steps of the epoch that the caller times; another one begins where too few are left.
+
+        The change of epochs and the steps right after it pass untimed.
+        """
+        if not self.wraps and n > self.prepared.steps_per_epoch - self.position:
+            self.prepared.next_epoch()
+            self.position = self._most_boundary_steps()
+            for _ in range(self.position):
+                self.prepared.step()
+        self.position += n
+
     def resize(self, last: Block, time_left_ns: float) -> bool:
         """Sets the size of the next block from the last one; whether it changed.
 
