@@ -103,9 +103,10 @@ def test_the_parts_of_real_steps_add_up_and_have_shares(tuning: str) -> None:
     from breakeven.records.lines import Attempt
     from breakeven.timing import Parts, Plan, sample_training
 
-    asked = case(batch=32, **TUNINGS[tuning])
+    asked = case(batch=8, **TUNINGS[tuning])
     prepared = load("torch").prepare(asked)
-    parts = sample_training(prepared, Plan(budget_s=3.0, eval_s=0.0)).parts
+    plan = Plan(budget_s=20.0, warmup_s=1.0, eval_s=0.0, tight=1.0, boundary=False)
+    parts = sample_training(prepared, plan).parts
     prepared.close()
     assert isinstance(parts, Parts), parts
     assert sum(parts.exposed_ms.values()) == pytest.approx(parts.step_ms)
