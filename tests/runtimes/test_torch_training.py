@@ -96,6 +96,31 @@ def test_the_parts_in_order_are_a_step(residency: str) -> None:
         batches.close()
 
 
+@pytest.mark.parametrize("tuning", ["as-written", "on-device"])
+def test_the_parts_of_real_steps_add_up_and_have_shares(tuning: str) -> None:
+    from breakeven.analysis.shares import SHARES, splits_of
+    from breakeven.records.canonical import to_json
+    from breakeven.records.lines import Attempt
+    from breakeven.timing import Parts, Plan, sample_training
+
+    asked = case(batch=8, **TUNINGS[tuning])
+    prepared = load("torch").prepare(asked)
+    plan = Plan(budget_s=20.0, warmup_s=1.0, eval_s=0.0, tight=1.0, boundary=False)
+    parts = sample_training(prepared, plan).parts
+    prepared.close()
+    assert isinstance(parts, Parts), parts
+    assert sum(parts.exposed_ms.values()) == pytest.approx(parts.step_ms)
+    assert set(parts.busy_ms) == set(parts.enqueue_ms) == set(parts.exposed_ms) - {"sync"}
+    assert all(ms > 0 for ms in parts.busy_ms.values())
+    line = Attempt(
+        case_id="c", work_id="w", tuning_id="t", work=asked.work, tuning=asked.tuning, device=asked.device,
+        replicate=0, order_index=0, started_utc="", outcome="ok", region="train_step", phases=to_json(parts),
+    )  # fmt: skip
+    splits = splits_of([line])
+    assert not isinstance(splits, str)
+    assert sum(splits[0].shares.values()) == pytest.approx(1) and set(splits[0].shares) <= set(SHARES)
+
+
 def test_losses_of_both_kinds_are_equal() -> None:
     assert run(prepare(), 3) == pytest.approx(run(prepare(loss_sync="epoch"), 3), rel=1e-6)
 
