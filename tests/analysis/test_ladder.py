@@ -203,6 +203,14 @@ def test_the_best_is_timed_by_what_confirms_alone() -> None:
         assert not any("/confirm/" in line for line in found.chosen)
 
 
+def test_a_disturbed_confirmation_is_flagged_and_has_no_verdict() -> None:
+    lines = climbed(GPU) + confirm("as-written", 80.0, flags=("contended",)) + confirm("channels-last", 3.2)
+    same = one(asking(lines), lines).best[0]
+    assert same.flags == ("contended",) and same.win is not None
+    assert same.win.ratio is not None and same.win.verdict is None
+    assert "something else used the machine" in same.win.reasons["verdict"]
+
+
 def test_a_losing_step_is_not_in_the_best() -> None:
     lines = climbed(CPU, "cpu") + confirm("as-written", 200.0, "cpu") + confirm("compile", 50.0, "cpu")
     same, best = one(asking(lines), lines).best

@@ -178,6 +178,36 @@ def test_a_step_without_a_time_has_no_mark_and_breaks_nothing(climbed: Understan
     assert "not measured yet" in text(build(found))
 
 
+def test_a_win_without_a_verdict_says_why(climbed: Understanding) -> None:
+    first = climbed.ladders[0]
+    win = first.steps[1].win
+    assert win is not None
+    why = "something else used the machine in most processes of a side"
+    doubtful = dataclasses.replace(win, verdict=None, reasons={"verdict": why})
+    step = dataclasses.replace(first.steps[1], win=doubtful)
+    shaken = dataclasses.replace(
+        first,
+        steps=(first.steps[0], step, *first.steps[2:]),
+        best=(dataclasses.replace(first.best[0], flags=("contended", "simulated")),),
+    )
+    said = " ".join(text(build(dataclasses.replace(climbed, ladders=(shaken,)))).split())
+    assert f"verdict: {why} (1 of 8 rows)" in said
+    assert "8.7x ?" in {v["label"] for v in chart(dataclasses.replace(climbed, ladders=(shaken,))).values}
+    best = section(dataclasses.replace(climbed, ladders=(shaken,)), "best").table
+    assert best is not None and best.rows[0][-1].text == "contended"
+
+
+def test_ladders_of_two_files_are_two_panels(climbed: Understanding) -> None:
+    first = climbed.ladders[0]
+    twice = tuple(dataclasses.replace(first, source=name) for name in ("a.jsonl", "b.jsonl"))
+    found = dataclasses.replace(climbed, ladders=twice)
+    assert {v["model"] for v in chart(found).values} == {
+        "simple-cnn, source a.jsonl",
+        "simple-cnn, source b.jsonl",
+    }
+    assert "b.jsonl" in text(build(found))
+
+
 def test_a_single_step_draws_nothing(climbed: Understanding) -> None:
     one = dataclasses.replace(climbed.ladders[0], steps=climbed.ladders[0].steps[:1], best=())
     found = dataclasses.replace(climbed, ladders=(one,))

@@ -63,6 +63,7 @@ class Best:
             step_s=found.step_s if found else None,
             point_s=found.step_point_s if found else None,
             win=win,
+            flags=win.flags if win else found.flags if found else (),
             chosen=self.choice.evidence if self.choice else (),
             evidence=found.evidence if found else (),
             reasons=reasons,

@@ -158,8 +158,8 @@ class BestFinding:
     """The fastest tuning of one work on one device, chosen among `candidates`, timed by `confirm` attempts.
 
     `chosen` are the lines that decided, `evidence` those that the time comes from; `win` is the time as
-    written over the best, both confirmed. Without them there is a name and no time: `reasons['step_s']` says
-    why.
+    written over the best, both confirmed, and `flags` are theirs. Without them there is a name and no time:
+    `reasons['step_s']` says why.
     """
 
     numerics: Literal["same", "any"]
@@ -170,6 +170,7 @@ class BestFinding:
     step_s: Interval | None = None
     point_s: float | None = None
     win: RatioFinding | None = None
+    flags: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from breakeven.analysis.findings import BestFinding, LadderFinding, StepFinding, Understanding
 from breakeven.report import words
-from breakeven.report.ladder_marks import ladder_chart
+from breakeven.report.ladder_marks import ladder_chart, telling
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Cell, Column, Section, absent, build_table, label, number, said
 from breakeven.stats import Verdict
@@ -56,6 +56,7 @@ def best(understanding: Understanding, names: Names) -> Section | None:
         Column(name="best tuning"),
         number("a step"),
         number("over as written"),
+        Column(name="flags"),
     ]
     rows = [(*_place(one, found, names), *_best_cells(b)) for one in found for b in one.best]
     table = build_table(columns, rows)
@@ -91,16 +92,11 @@ def without(understanding: Understanding, names: Names) -> Section | None:
 
 
 def _place_columns(found: Sequence[LadderFinding]) -> list[Column]:
-    return [label(name) for name in ("model", "device", *_told(found))]
-
-
-def _told(found: Sequence[LadderFinding]) -> tuple[str, ...]:
-    """What of batch, data and seed tells two ladders apart."""
-    return tuple(name for name in ("batch", "data", "seed") if len({getattr(one, name) for one in found}) > 1)
+    return [label(name) for name in ("model", "device", *telling(found))]
 
 
 def _place(one: LadderFinding, found: Sequence[LadderFinding], names: Names) -> tuple[Cell, ...]:
-    values = [getattr(one, name) for name in _told(found)]
+    values = [getattr(one, name) for name in telling(found)]
     more = (said(value, value if isinstance(value, int) else None) for value in values)
     return (said(one.model), names.device(one.device_label), *more)
 
@@ -122,7 +118,7 @@ def _verdict(step: StepFinding) -> Cell:
     if win is None or win.point is None:
         return absent()
     if win.verdict is None:
-        return said("none", note=win.reasons.get("verdict", ""))
+        return absent(win.reasons.get("verdict", ""))
     note = "" if win.p_adjusted is None else f"p = {words.significant(win.p_adjusted)} after Holm"
     if win.verdict is Verdict.UNCERTAIN and win.processes_needed:
         note += f"; {win.processes_needed} processes would decide"
@@ -141,4 +137,5 @@ def _best_cells(b: BestFinding) -> tuple[Cell, ...]:
         words.ratio(win.ratio, win.point, reason=win.reasons.get("ratio", ""), evidence=win.evidence)
         if win
         else absent(b.reasons.get("win", "")),
+        said(", ".join(flags)) if (flags := [flag for flag in b.flags if flag != "simulated"]) else absent(),
     )

@@ -39,7 +39,7 @@ def ladder_chart(ladders: Sequence[LadderFinding], names: Names) -> Chart | None
     if not timed:
         return None
     rows = merged([[step.name for step in one.steps] for one in timed])
-    told = _telling(timed)
+    told = telling(timed)
     values = [mark for one in timed for mark in _marks(one, rows, told, names)]
     used = {str(value["row"]) for value in values}
     shown = [*(_row(index, name) for index, name in enumerate(rows)), *_best_rows(len(rows))]
@@ -58,6 +58,13 @@ def ladder_chart(ladders: Sequence[LadderFinding], names: Names) -> Chart | None
         tunings=tuple(row for row in shown if row in used),
         devices=tuple(dict.fromkeys(names.devices[one.device_label] for one in timed)),
     )
+
+
+def telling(ladders: Sequence[LadderFinding]) -> tuple[str, ...]:
+    """What tells two ladders of one model and device apart: batch, data, seed, at last the file."""
+    names = [name for name in ("batch", "data", "seed") if len({getattr(x, name) for x in ladders}) > 1]
+    places = [(x.model, x.device_label, *(getattr(x, name) for name in names)) for x in ladders]
+    return (*names, *(["source"] if len(set(places)) < len(places) else []))
 
 
 def merged(orders: Sequence[Sequence[str]]) -> list[str]:
@@ -79,10 +86,6 @@ def _row(index: int, name: str) -> str:
 
 def _best_rows(count: int) -> list[str]:
     return [f"{count + index:02d} {text}" for index, text in enumerate(BEST.values())]
-
-
-def _telling(ladders: Sequence[LadderFinding]) -> tuple[str, ...]:
-    return tuple(name for name in ("batch", "data", "seed") if len({getattr(x, name) for x in ladders}) > 1)
 
 
 def _marks(

@@ -6,7 +6,14 @@ Knows nothing about how a mark is drawn.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from breakeven.analysis.curves import BreakEvenFinding
-from breakeven.analysis.findings import CONTRASTS, CaseFinding, RatioFinding, ShareFinding, Understanding
+from breakeven.analysis.findings import (
+    CONTRASTS,
+    MIXED,
+    CaseFinding,
+    RatioFinding,
+    ShareFinding,
+    Understanding,
+)
 from breakeven.analysis.shares import SHARES
 from breakeven.report import words
 from breakeven.report.names import Names, tuning_rank
@@ -28,6 +35,11 @@ def tunings_of(ratios: Iterable[RatioFinding]) -> tuple[str, ...]:
     return tuple(sorted({r.setting for r in ratios}, key=rank))
 
 
+def _legend(setting: str) -> str:
+    """A setting as a legend has room for it: the tables say it whole."""
+    return clean("mixed: tuned against untuned" if setting == MIXED else setting)
+
+
 def verdict_words(r: RatioFinding) -> str:
     """The verdict, and how many processes would decide where it is open."""
     if r.verdict is None:
@@ -42,7 +54,7 @@ def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
     cell = words.ratio(r.ratio, r.point, reason=r.reasons.get("ratio", ""))
     return {
         "model": clean(r.model),
-        "tuning": clean(r.setting),
+        "tuning": _legend(r.setting),
         "ratio": r.ratio.estimate if r.ratio else r.point,
         "low": r.ratio.low if r.ratio else None,
         "high": r.ratio.high if r.ratio else None,
@@ -64,7 +76,7 @@ def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
     if not shown:
         return None
     models = list(dict.fromkeys(clean(r.model) for r in shown))
-    tunings = tuple(map(clean, tunings_of(shown)))
+    tunings = tuple(map(_legend, tunings_of(shown)))
     alt = (
         f"Dot plot of the speed-up with its interval for {words.joined(models)} at "
         f"{words.joined(tunings)}, on a logarithmic axis; the dashed line marks equal speed. "
@@ -85,7 +97,7 @@ def scale_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
     sized = [r for r in _known(ratios) if r.parameters]
     if len({r.model for r in sized}) < FEWEST_MODELS:
         return None
-    tunings = tuple(map(clean, tunings_of(sized)))
+    tunings = tuple(map(_legend, tunings_of(sized)))
     alt = (
         f"Speed-up against the number of parameters, both on logarithmic axes, one line for each of "
         f"{words.joined(tunings)}, each with a band for its interval. The tables hold every number."
