@@ -173,7 +173,7 @@ def _response(
         x[:, 0, row, column] = values.float()
         x = x.contiguous(memory_format=memory_format)
     else:
-        x[:, 0] = values.float()
+        x.view(shape[0], -1)[:, 0] = values.float()  # of a sample's first token, if it has tokens
     with torch.inference_mode(), autocast(precision, device):
-        out = layer(x.to(device)).float().reshape(shape[0], layer.weight.shape[0], -1)[:, 0, 0]
+        out = layer(x.to(device)).float().reshape(shape[0], -1)[:, 0]
     return [float(value) for value in out.tolist()]
