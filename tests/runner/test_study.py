@@ -31,6 +31,7 @@ from breakeven.runner.study import (
     read_study,
     resolved,
 )
+from breakeven.workloads.models import MODELS
 
 FULL = """\
 name: everything
@@ -384,6 +385,13 @@ def test_builtin_studies_say_what_they_promise() -> None:
     assert set(scale.model) < set(sizes.model) and len(sizes.model) == 14
     assert (sizes.data, sizes.batch, sizes.recipe) == (scale.data, scale.batch, scale.recipe)
     assert {"resnet152", "vit-base"} <= set(deep.model) and {"bf16", "fp16"} <= set(deep.precision)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_models_name_is_a_study(name: str) -> None:
+    study = load_study((name,))
+    assert (study.model, study.name) == ((name,), name)
+    assert read_study(json.dumps(resolved(study)), "again") == study
 
 
 def test_builtin_studies_plan_without_a_framework() -> None:
