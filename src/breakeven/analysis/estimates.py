@@ -20,20 +20,25 @@ from breakeven.workloads import layers, models
 ONE = "one process"
 
 
-def with_steps(finding: CaseFinding, used: Sequence[Process], why: str | None) -> CaseFinding:
-    """Adds step time and rate with their intervals, and the parts of a forecast."""
+def with_steps(
+    finding: CaseFinding, used: Sequence[Process], why: str | None, looks: Sequence[int] = ()
+) -> CaseFinding:
+    """Adds step time and rate with their intervals, and the parts of a forecast.
+
+    `looks`: the numbers of processes at which the study might have added more (`records.replicates`).
+    """
     if not used:
         reason = why or "no process"
         return _because(finding, step_s=reason, samples_per_s=reason, epoch_s=reason, total_s=reason)
     steps, rates = [p.step_s for p in used], [p.samples_per_s for p in used]
-    ahead = forecast(used)
+    ahead = forecast(used, looks)
     evaluations = [evaluation_s(p.attempt) for p in used]
     finding = dataclasses.replace(
         finding,
         processes=len(used),
-        step_s=stats.case_interval(steps),
+        step_s=stats.case_interval(steps, looks=looks),
         step_point_s=stats.geometric_mean(steps),
-        samples_per_s=stats.case_interval(rates),
+        samples_per_s=stats.case_interval(rates, looks=looks),
         samples_per_s_point=stats.geometric_mean(rates),
         epoch_s=ahead.epoch_s,
         epoch_point_s=ahead.epoch_point_s,
