@@ -31,7 +31,7 @@ def test_no_number_rests_on_memory_and_a_quoted_datasheet_says_where() -> None:
 
 @pytest.mark.parametrize("gpu", GPUS)
 def test_a_rate_is_whole_operations_of_its_processors_at_its_clock(gpu: str) -> None:
-    """FP32 tells how many lanes there are; every tensor rate is a power of two of operations a lane and clock.
+    """FP32 tells how many lanes there are; a tensor rate is a power of two of operations a lane and clock.
 
     A typo or another board's figure does not fit; one sparse rate among dense ones fails the order below.
     """

@@ -21,7 +21,7 @@ from breakeven.timing.probes.contention import ContentionProbe
 from breakeven.timing.readings import Null
 
 MOUNT = "30 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
-SEEN = {"conv_precision": "ieee", "matmul_precision": "ieee", "threads": 2}
+SEEN = {"conv_precision": "ieee", "matmul_precision": "ieee", "threads": 2, "core_loop_ns": 50.0}
 
 
 def group(name: str, **quotas: str) -> dict[str, str]:
@@ -133,7 +133,7 @@ def test_r38_what_must_match_blocks_and_what_must_be_shown_is_shown() -> None:
     tf32 = dataclasses.replace(line, observed=SEEN | {"conv_precision": "tf32"})
     found = gate(base, dataclasses.replace(base, attempt=tf32))
     assert [d.field for d in found.blocked] == ["observed.conv_precision"] and not found.allowed
-    unread = dataclasses.replace(line, observed={"threads": 2})
+    unread = dataclasses.replace(line, observed={"threads": 2, "core_loop_ns": 50.0})
     found = gate(
         Side(attempt=unread, machine=here, tool_version="1"),
         Side(attempt=unread, machine=here, tool_version="1"),

@@ -18,6 +18,7 @@ from breakeven.analysis.processes import (
     Key,
     Process,
     has_outlier,
+    has_spilled,
     is_uneven,
     main_unit,
     processes_of,
@@ -191,6 +192,7 @@ def _flags(
         wide = (step.high / step.low) ** 0.5 - 1 > relative_ci
         flags["not_converged"] = step.n if wide else 0
     flags["uneven"] = sum(is_uneven(a) for a in entering)
+    flags["spilled"] = sum(map(has_spilled, entering))
     if checks and all(c.outcome != "ok" and c.outcome not in REFUTING for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}

@@ -16,6 +16,7 @@ MEANINGS = {
     "contended": "something else used the machine meanwhile",
     "throttled": "heat or a power limit lowered the clocks meanwhile",
     "outliers": "a block took over five times the usual step: kept, and its cause is unknown",
+    "spilled": "the framework held more memory than the device gave: part of it may have been the host's",
     "not_steady": "warm-up ended at its limit, times may still have been falling",
     "uneven": "the mean step of a process is far from its median: its speed changed while it was timed",
     "not_interleaved": "the two sides of a ratio were not measured in turn: no verdict (--fresh does)",

@@ -3,8 +3,9 @@
 Knows nothing about how a finding is shown. Ratios are formed within one file only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from breakeven.analysis import naming
 from breakeven.analysis.cases import Measured, measured_cases
@@ -18,15 +19,16 @@ from breakeven.analysis.findings import (
     Understanding,
 )
 from breakeven.analysis.integrity import believed
-from breakeven.analysis.machines import cores_of, machine
+from breakeven.analysis.machines import core_loop_ns, cores_of, machine
 from breakeven.analysis.pairs import baseline, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
 from breakeven.analysis.scale import scale_of
 from breakeven.analysis.sentences import sentences_of
+from breakeven.analysis.types import slow_types
 from breakeven.records.file import Results
-from breakeven.records.lines import StudyLine
+from breakeven.records.lines import Fingerprint, StudyLine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +68,9 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         quality=tuple(finding for file in files for finding in file.quality),
         skips=tuple(skip for study in studies for skip in study.skips),
         machines=tuple(
-            {line.fingerprint_id: machine(line) for r in results for line in r.fingerprints}.values()
+            {
+                line.fingerprint_id: _machine(line, results) for r in results for line in r.fingerprints
+            }.values()
         ),
         hidden_cases=sum(file.hidden for file in files),
         attempts=sum(len(r.attempts) for r in results),
@@ -74,6 +78,12 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         sources=tuple(r.path for r in results),
         ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
     )
+
+
+def _machine(line: Fingerprint, results: Sequence[Results]) -> Mapping[str, Any]:
+    """A machine's facts with the speed of one of its cores, where some process measured it."""
+    core = core_loop_ns([a for r in results for a in r.attempts], line.fingerprint_id)
+    return machine(line) | ({} if core is None else {"core_loop_ns": round(core, 1)})
 
 
 def _file(results: Results, show_all: bool) -> _File:
@@ -100,6 +110,7 @@ def _file(results: Results, show_all: bool) -> _File:
         scale=tuple(scale),
         quality=(
             *left_out,
+            *slow_types(Limits.of(results).findings(), cases),
             *quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown)),
         ),
         sentences=tuple(

@@ -30,6 +30,7 @@ from breakeven.timing import (
     sample_training,
     train_epochs,
 )
+from breakeven.timing.core import core_loop_ns
 from breakeven.timing.cpu import core_ids_for, offered_cores
 from breakeven.timing.probes import Baseline, gpu_baseline, probes_for
 
@@ -86,6 +87,8 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             with _prepared(case) as (prepared, _):
                 _require_threads(case, prepared.observed())
                 return _check(prepared)
+        # Before anything of the case is there, and so outside all that is timed. A simulation has no core.
+        core_ns = None if case.device.kind == "sim" else core_loop_ns()
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
         probes = {probe.name: probe for probe in probes_for(case.device)}
         with _prepared(case) as (prepared, startup_ns):
@@ -93,6 +96,8 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             result = run(case, prepared, request, event_fd, probes)
             facts = _facts(prepared, startup_ns, request)
             facts["observed"] |= result.pop("observed", {})
+            if core_ns is not None:
+                facts["observed"]["core_loop_ns"] = round(core_ns, 3)
             _require_threads(case, facts["observed"])
             return facts | result
     except Unsupported as error:
