@@ -64,7 +64,10 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
-    """How the work is driven. None: the setting does not apply here (see `applicable`)."""
+    """How the work is driven. None: the setting does not apply here (see `applicable`).
+
+    `execution` is `eager`, `cuda-graph`, `compile:MODE` or `cuda-graph+compile:MODE` (compiled, then captured).
+    """
 
     runtime: str = "torch"
     execution: str = "eager"
@@ -81,6 +84,17 @@ class Tuning:
     optimizer_impl: str | None = "auto"
     threads: int | Literal["auto"] = "auto"
     env: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def captured(self) -> bool:
+        """Whether whole steps are captured once and replayed (a CUDA graph)."""
+        return self.execution.split("+")[0] == "cuda-graph"
+
+    @property
+    def compile_mode(self) -> str | None:
+        """The compiler's mode; None where nothing is compiled."""
+        last = self.execution.split("+")[-1]
+        return last.removeprefix("compile:") if last.startswith("compile:") else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,6 +18,7 @@ _NO_SYNC: _Change = ("no-sync", {"loss_sync": "epoch"})
 _CHANNELS_LAST: _Change = ("channels-last", {"layout": "channels-last"})
 _BF16: _Change = ("bf16", {"precision": "bf16"})
 _COMPILE: _Change = ("compile", {"execution": "compile:default"})
+_COMPILE_CAPTURED: _Change = ("compile", {"execution": "cuda-graph+compile:default"})
 
 LADDERS: dict[str, tuple[_Change, ...]] = {
     "cuda": (
@@ -28,7 +29,7 @@ LADDERS: dict[str, tuple[_Change, ...]] = {
         ("cuda-graph", {"execution": "cuda-graph", "optimizer_impl": "fused"}),
         _CHANNELS_LAST,
         _BF16,
-        _COMPILE,
+        _COMPILE_CAPTURED,
     ),
     "cpu": (
         ("as-written", {}),

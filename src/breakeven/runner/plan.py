@@ -257,7 +257,7 @@ def estimate_seconds(plan: Plan, *, attempt_time: float | None = None) -> tuple[
     seconds = study.attempt_time if attempt_time is None else attempt_time
     parents = len({(item.case.tuning.runtime, item.case.tuning.env) for item in plan.cases})
     whole = _full_runs(plan) if study.full else (0.0, 0.0)
-    compiled = sum(item.case.tuning.execution.startswith("compile") for item in plan.cases)
+    compiled = sum(item.case.tuning.compile_mode is not None for item in plan.cases)
     ends = []
     for end, replicates in enumerate((study.replicates, study.max_replicates)):
         once = parents * PARENT_OVERHEAD[end] + compiled * COMPILE_OVERHEAD[end]

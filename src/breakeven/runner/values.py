@@ -29,6 +29,8 @@ EXECUTIONS = (
     "compile:reduce-overhead",
     "compile:max-autotune",
     "compile:max-autotune-no-cudagraphs",
+    "cuda-graph+compile:default",
+    "cuda-graph+compile:max-autotune-no-cudagraphs",
 )
 _SLUG = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 _RANGE = r"^[0-9]{1,7}\.\.[0-9]{1,7}$"

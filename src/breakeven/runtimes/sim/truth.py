@@ -101,7 +101,7 @@ def _faster(case: Case, profile: Profile) -> float:
     factor = profile.bf16 if case.tuning.precision in ("bf16", "fp16") else 1.0
     if case.tuning.layout == "channels-last":
         factor *= profile.channels_last
-    if case.tuning.execution.startswith("compile"):
+    if case.tuning.compile_mode is not None:
         factor *= profile.compile
     return factor
 
