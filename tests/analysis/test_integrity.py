@@ -1,11 +1,14 @@
 """Lines that do not fit together are left out and pointed out, never averaged in."""
 
 import dataclasses
+import random
 
 from breakeven.analysis import understand
-from breakeven.records.lines import Block
+from breakeven.records.canonical import digest
+from breakeven.records.case import Case
+from breakeven.records.lines import Attempt, Block, Fingerprint
 
-from .conftest import a_case, a_study, file_of, sampled, understood
+from .conftest import a_case, a_machine, a_study, file_of, sampled, understood
 
 CPU, GPU = a_case(device="cpu"), a_case(device="cuda:0")
 
@@ -117,3 +120,39 @@ def test_settings_that_differ_under_one_name_are_marked() -> None:
     lines += [sampled(other, r, 10.0, parent_id=f"p{r}") for r in range(3)]
     found = understood(a_study([CPU, other]), *lines)
     assert found.ratios[0].mixed
+
+
+def jittery(case: Case, replicate: int, seed: int) -> Attempt:
+    draw = random.Random(seed)
+    blocks = tuple(Block(n_steps=5, samples=5 * 128, ns=round(5e7 * draw.gauss(1, 0.02))) for _ in range(20))
+    return sampled(case, replicate, 10.0, blocks=blocks, parent_id=f"p{replicate}")
+
+
+def test_one_process_copied_under_new_numbers_stays_one() -> None:
+    """Three lines, three parents, an interval of no width: all of one process."""
+    one = jittery(CPU, 0, seed=1)
+    copies = [dataclasses.replace(one, replicate=i, parent_id=f"p{i}") for i in range(3)]
+    found = understood(a_study([CPU]), *copies)
+    assert "to the nanosecond" in left_out(found)[0]
+    assert found.cases[0].processes == 1 and found.cases[0].step_s is None
+    honest = understood(a_study([CPU]), *(jittery(CPU, i, seed=i) for i in range(3)))
+    assert left_out(honest) == [] and honest.cases[0].processes == 3
+
+
+def test_a_machine_whose_facts_were_edited_is_pointed_out() -> None:
+    line = a_machine(2)
+    mine = digest("fingerprint", {"platform": line.platform, "unit": line.unit})
+    line = dataclasses.replace(line, fingerprint_id=mine)
+    faster = dataclasses.replace(line, platform={**line.platform, "cpu": {"model": "Fast CPU"}})
+
+    def flags(machine: Fingerprint) -> list[str]:
+        return [q.flag for q in understood(machine, *both()).quality]
+
+    assert "edited_machine" in flags(faster) and "edited_machine" not in flags(line)
+
+
+def test_two_versions_of_the_tool_in_one_file_are_pointed_out() -> None:
+    old, new = (a_study([CPU, GPU], tool_version=version) for version in ("0.1.0", "0.2.0"))
+    (told,) = [q for q in understood(old, new, *both()).quality if q.flag == "several_versions"]
+    assert "0.1.0 and 0.2.0" in told.text
+    assert not [q for q in understood(old, old, *both()).quality if q.flag == "several_versions"]

@@ -140,6 +140,8 @@ def test_the_lines_tell_whether_processes_might_have_been_added() -> None:
     assert looks_of([fixed, five], cpu.case_id) == (3, 5)  # asked for more once three were seen
     assert looks_of([ten, open_ended], cpu.case_id) == (10,)  # ten were there before anything was asked
     assert looks_of([dataclasses.replace(open_ended, case_ids=())], cpu.case_id) == ()
+    endless = a_study([cpu], {"replicates": 3, "max_replicates": 10**400})
+    assert stats.widening(3, looks_of([endless], cpu.case_id)) < 1.6
     assert looks_of([a_study([cpu], {"replicates": True, "max_replicates": "9"})], cpu.case_id) == ()
     lines = [*spread(cpu, 10.0, sd=0.02), *spread(case, 5.0, sd=0.02)]
     plain, wide = (understood(study, *lines) for study in (fixed, open_ended))

@@ -33,11 +33,16 @@ EXPECTED: frozenset[Outcome] = frozenset({"oom", "unsupported"})
 
 
 def quality_of(
-    cases: Sequence[CaseFinding], *, torn: bool, missing: int, hosts: Collection[str | None] = ()
+    cases: Sequence[CaseFinding],
+    *,
+    torn: bool,
+    missing: int,
+    hosts: Collection[str | None] = (),
+    versions: Sequence[str] = (),
 ) -> list[QualityFinding]:
     """All that should be read beside the numbers. `missing`: cases of the study without any attempt.
 
-    `hosts`: ids of cases on a GPU whose host's CPU is not known.
+    `hosts`: ids of cases on a GPU whose host's CPU is not known. `versions` of this tool that measured.
     """
     found = _flagged(cases)
     failed = [case for case in cases if not case.processes]
@@ -56,6 +61,10 @@ def quality_of(
     if hostless:
         text = "the CPU that fed the GPU is not known: it sets the time of a step that waits for launches"
         found.append(_finding("host_unknown", text, hostless))
+    if len(set(versions)) > 1:
+        said = " and ".join(dict.fromkeys(versions))
+        text = f"several versions of breakeven measured here ({said}): --fresh measures all with one"
+        found.append(QualityFinding(flag="several_versions", text=text, cases=len(cases)))
     if missing:
         text = f"{missing} of {missing + len(cases)} cases of the study are not measured yet: run it again"
         found.append(QualityFinding(flag="not_run", text=text, cases=missing))

@@ -111,7 +111,13 @@ def _file(results: Results, show_all: bool) -> _File:
         quality=(
             *left_out,
             *slow_types(Limits.of(results).findings(), cases),
-            *quality_of(cases, torn=results.torn, missing=missing, hosts=_hostless(results, shown)),
+            *quality_of(
+                cases,
+                torn=results.torn,
+                missing=missing,
+                hosts=_hostless(results, shown),
+                versions=[line.tool_version for line in results.studies],
+            ),
         ),
         sentences=tuple(
             sentences_of(

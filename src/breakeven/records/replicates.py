@@ -9,6 +9,9 @@ from typing import TypeGuard
 from breakeven.records.lines import StudyLine
 from breakeven.stats import looks_between
 
+MOST = 10_000
+"""Processes beyond which no study is believed."""
+
 
 def looks_of(studies: Iterable[StudyLine], case_id: str) -> tuple[int, ...]:
     """The numbers of processes at which it was decided whether this case gets more, ascending.
@@ -24,6 +27,7 @@ def looks_of(studies: Iterable[StudyLine], case_id: str) -> tuple[int, ...]:
         first, most = line.study.get("replicates"), line.study.get("max_replicates")
         if case_id not in line.case_ids or not _count(first) or not _count(most):
             continue
+        first, most = min(first, MOST), min(most, MOST)
         floor = max(floor, first)
         looks |= {look for look in looks_between(first, max(first, most)) if look >= floor}
         looks.add(floor)

@@ -141,6 +141,9 @@ def _require_threads(case: Case, observed: Mapping[str, Any]) -> None:
     used, asked = observed.get("threads"), case.tuning.threads
     if case.device.kind != "cpu" or not isinstance(used, int):
         return
+    # OpenMP starts no more than this, whatever number of threads a library reads back from it.
+    limit = os.environ.get("OMP_THREAD_LIMIT", "")
+    used = min(used, int(limit)) if limit.isdecimal() and int(limit) > 0 else used
     wanted = offered_cores().threads if asked == "auto" else int(asked)
     if used < wanted:
         raise Mismatch(

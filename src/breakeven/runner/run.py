@@ -129,7 +129,8 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
         skips=tuple({"what": skip.what, "reason": skip.reason} for skip in session.plan.skips),
     )
     last = next((old for old in reversed(session.lines) if isinstance(old, StudyLine)), None)
-    if last is None or (last.study, last.case_ids) != (line.study, line.case_ids):
+    said = (line.study, line.case_ids, line.tool_version)
+    if last is None or (last.study, last.case_ids, last.tool_version) != said:
         session.append(line)
 
 

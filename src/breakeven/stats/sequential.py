@@ -30,6 +30,9 @@ STEPS = (3, 5, 10)
 CELLS = 300
 """Cells of the distribution, narrow near 0: twice as many move the share that misses by under 1 % of it."""
 
+REACH = 6.0
+"""How far the cells reach about the middle of s, in sigma / sqrt(n - 1): more than eight times its spread."""
+
 SPREADS = tuple(10 ** (k / 20) for k in range(-26, 27))
 """Values of sigma / d where coverage is looked at: 0.05 to 20; beyond, it nears the nominal confidence."""
 
@@ -80,26 +83,27 @@ def nominal_confidence(looks: tuple[int, ...], confidence: float = 0.95) -> floa
     return 1 - (1 - confidence) * math.exp(-high)
 
 
-def _edges(looks: tuple[int, ...]) -> Any:
-    """Edges of the cells of (n - 1) * s**2 / sigma**2, up to where nothing is left."""
+def _edges(look: int) -> Any:
+    """Edges of the cells of (n - 1) * s**2 / sigma**2 at a look: where more than 1e-9 of the chance lies."""
     import numpy as np  # see t_quantile: most commands need no interval
 
-    top = math.sqrt(looks[-1] - 1) + 5.0
-    return (top * np.linspace(0.0, 1.0, CELLS + 1) ** 2) ** 2
+    middle, places = math.sqrt(look - 1), np.linspace(0.0, 1.0, CELLS + 1)
+    if middle > REACH:
+        return (middle + REACH * (2 * places - 1)) ** 2
+    return ((middle + REACH) * places**2) ** 2
 
 
 def _moves(looks: tuple[int, ...]) -> list[Any]:
-    """Before each look: the chance to come from a cell's middle to each cell, as a matrix (first: a row)."""
+    """Before each look: the chance to come from a cell of the look before to each of its own, as a matrix."""
     import numpy as np
     from scipy.special import gammainc
 
-    edges = _edges(looks)
-    middles = np.concatenate([[0.0], _middles(edges)])
-    made = []
-    for before, look in zip((1, *looks), looks, strict=False):
-        starts = middles[:1] if before == 1 else middles[1:]
+    made, before, starts = [], 1, np.zeros(1)
+    for look in looks:
+        edges = _edges(look)
         gaps = np.maximum(edges[None, :] - starts[:, None], 0.0)
         made.append(np.diff(gammainc((look - before) / 2, gaps / 2), axis=1))
+        before, starts = look, _middles(edges)
     return made
 
 
@@ -112,11 +116,11 @@ def _worst_coverage(looks: tuple[int, ...], level: float, moves: Sequence[Any]) 
     import numpy as np
     from scipy.special import ndtr
 
-    edges = _edges(looks)
-    middles, widths = _middles(edges), np.diff(edges)
     running: Any = np.ones((len(SPREADS), 1))
     covered = np.zeros(len(SPREADS))
     for look, move in zip(looks, moves, strict=True):
+        edges = _edges(look)
+        middles, widths = _middles(edges), np.diff(edges)
         # Not `@`: BLAS would wake a thread a core for a product of a millisecond.
         arrived = np.einsum("ij,jk->ik", running, move)
         q = t_quantile(two_sided(level), look - 1)
