@@ -156,3 +156,27 @@ def test_two_versions_of_the_tool_in_one_file_are_pointed_out() -> None:
     (told,) = [q for q in understood(old, new, *both()).quality if q.flag == "several_versions"]
     assert "0.1.0 and 0.2.0" in told.text
     assert not [q for q in understood(old, old, *both()).quality if q.flag == "several_versions"]
+
+
+def test_one_name_of_two_works_has_no_number() -> None:
+    """A net that changed between two versions of the tool: the mean of both is the time of neither."""
+    lines = [dataclasses.replace(line, hashes={"weights": f"w{i // 4}"}) for i, line in enumerate(both())]
+    found = understood(a_study([CPU, GPU]), *lines)
+    assert all(case.step_point_s is None and "different weights" in str(case.failure) for case in found.cases)
+    assert found.ratios[0].point is None
+    same = understood(a_study([CPU, GPU]), *both())
+    assert same.ratios[0].point is not None
+
+
+def test_a_case_on_cores_of_two_speeds_is_pointed_out() -> None:
+    """Two rented machines of one description: their fingerprints agree, their cores do not."""
+
+    def flags(*speeds: float) -> tuple[str, ...]:
+        lines = [
+            dataclasses.replace(line, observed={"core_loop_ns": ns})
+            for line, ns in zip(both()[::2], speeds, strict=True)
+        ]
+        return understood(a_study([CPU]), *lines).cases[0].flags
+
+    assert "uneven_core" in flags(50.0, 51.0, 70.0)
+    assert "uneven_core" not in flags(50.0, 51.0, 60.0)

@@ -19,6 +19,7 @@ from breakeven.analysis.processes import (
     Process,
     has_outlier,
     has_spilled,
+    is_core_uneven,
     is_uneven,
     main_unit,
     processes_of,
@@ -94,6 +95,8 @@ def _measured(
     light = _light(attempts, checks, main_unit(everything), runs, limits)
     if (fast := too_fast(attempts[-1].case, [p.step_s for p in everything], light)) is not None:
         refuted = refuted or f"invalid: {fast}"
+    if (mixed := _mixed([p.attempt for p in everything])) is not None:
+        refuted = refuted or f"invalid: {mixed}"
     if refuted:
         everything, why, runs = [], refuted, ()
     used, totals = main_unit(everything), totals_of(runs)
@@ -152,7 +155,7 @@ def _named(
     outcomes: Counter[str] = Counter(a.outcome for a in attempts)
     outcomes.update(c.outcome for c in checks if c.outcome in REFUTING)
     if refuted and not any(c.outcome in REFUTING for c in checks):
-        outcomes["invalid"] += outcomes.pop("ok", 0)  # faster than the hardware: no process stands
+        outcomes["invalid"] += outcomes.pop("ok", 0)  # faster than the hardware, or mixed: no process stands
     runs = any(a.region == "train_run" for a in attempts)
     return CaseFinding(
         case_id=last.case_id,
@@ -193,7 +196,9 @@ def _flags(
         flags["not_converged"] = step.n if wide else 0
     flags["uneven"] = sum(is_uneven(a) for a in entering)
     flags["spilled"] = sum(map(has_spilled, entering))
-    if checks and all(c.outcome != "ok" and c.outcome not in REFUTING for c in checks):
+    flags["uneven_core"] = len(entering) if is_core_uneven(entering) else 0
+    here = {a.fingerprint_id for a in entering}
+    if not any(c.fingerprint_id in here and (c.outcome == "ok" or c.outcome in REFUTING) for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}
 
@@ -202,6 +207,14 @@ def _hashes(entering: Sequence[Attempt]) -> dict[str, frozenset[str | None]]:
     """What was worked on, by name: every value seen, None among them where a process did not say."""
     names = dict.fromkeys(name for a in entering for name in a.hashes)
     return {name: frozenset(a.hashes.get(name) for a in entering) for name in names}
+
+
+def _mixed(attempts: Sequence[Attempt]) -> str | None:
+    """Why the processes of a case did not all do its work: another version's net or order under one name."""
+    for name, values in _hashes(attempts).items():
+        if len(values - {None}) > 1:
+            return f"its processes worked on different {name} (their hashes differ)"
+    return None
 
 
 def _evidence(used: Sequence[Process], runs: Sequence[Run]) -> tuple[str, ...]:

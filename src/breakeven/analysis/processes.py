@@ -19,6 +19,8 @@ UNEVEN = 0.1
 """Share by which mean and median step of a process may differ: beyond it they tell two different stories."""
 SPILL, SPILL_MIB = 1.05, 64.0
 """By how much the framework's peak may exceed the growth of the device's use: others may give memory back."""
+UNEVEN_CORE = 1.25
+"""Factor between the speeds of one core that no noise explains: another host, clock or neighbour."""
 STEP_REGIONS = ("train_step", "infer_call", "infer_stream")
 
 
@@ -69,6 +71,14 @@ def has_spilled(attempt: Attempt) -> bool:
     """
     held, grown = (attempt.memory.get(key) for key in ("torch_allocated_peak_mib", "device_used_delta_mib"))
     return held is not None and grown is not None and held > SPILL * max(grown, 0.0) + SPILL_MIB
+
+
+def is_core_uneven(attempts: Sequence[Attempt]) -> bool:
+    """Whether one core ran at clearly different speeds in the processes of a case (contract R20)."""
+    speeds = [
+        ns for a in attempts if isinstance(ns := a.observed.get("core_loop_ns"), int | float) and ns > 0
+    ]
+    return bool(speeds) and max(speeds) > UNEVEN_CORE * min(speeds)
 
 
 def process(attempt: Attempt) -> Process | str:
