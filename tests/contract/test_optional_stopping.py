@@ -110,6 +110,7 @@ def test_r15_interval_p_value_and_verdict_of_a_ratio_agree() -> None:
     plain, asked = (stats.paired_ratio(base, candidate, looks=looks) for looks in ((), (3, 5, 10)))
     assert plain and asked
     assert asked.log_se / plain.log_se == pytest.approx(stats.widening(3, (3, 5, 10)))
+    assert asked.log_sd / plain.log_sd == pytest.approx(stats.widening(10, (3, 5, 10)))  # of a larger run
     assert asked.p_value > plain.p_value
     again = stats.ratio_interval(asked, confidence=0.95)
     assert (again.low, again.high) == pytest.approx((asked.interval.low, asked.interval.high))

@@ -113,7 +113,7 @@ def test_steps_wrap_over_epochs_and_the_schedule_follows() -> None:
     assert one.optimizer.param_groups[0]["lr"] == pytest.approx(1e-5)
     for explicit in (False, False, True, False, True):
         (other.next_epoch if explicit else other.step)()
-    assert (one.progress.epoch, one.progress.step) == (other.progress.epoch, other.progress.step) == (2, 0)
+    assert (one.course.epoch, one.course.step) == (other.course.epoch, other.course.step) == (2, 0)
     assert one.losses() == other.losses()
 
 

@@ -21,6 +21,12 @@ TUNINGS: dict[str, dict[str, Any]] = {
     "fused": {"optimizer_impl": "fused"},
 }
 
+# The same on a GPU only, driven as the host cannot.
+CAPTURED: dict[str, Any] = {
+    "residency": "device", "loss_sync": "epoch", "optimizer_impl": "fused", "execution": "cuda-graph",
+}  # fmt: skip
+COMPILED: dict[str, Any] = {"residency": "device", "layout": "channels-last", "execution": "compile:default"}
+
 
 def case(
     model: str = "simple-cnn",

@@ -1,7 +1,7 @@
 """What a whole training run will take, from sampled processes.
 
 Knows nothing about runs that were made in full.
-total = start-up + cold + epochs x (steps x mean step + boundary + evaluation): design.md, Statistics.
+total = start-up + compiling and capturing + cold + epochs x (steps x mean step + boundary + evaluation).
 """
 
 from collections.abc import Callable, Sequence
@@ -47,6 +47,12 @@ def evaluation_s(attempt: Attempt) -> float | str:
     return sum(b.ns for b in blocks) * NS / samples * attempt.eval_samples
 
 
+def built_ns(attempt: Attempt) -> int:
+    """Nanoseconds of compiling and capturing; 0 where there was nothing to build."""
+    ns = attempt.compile.get("ns") if attempt.compile else None
+    return ns if isinstance(ns, int) and not isinstance(ns, bool) and ns > 0 else 0
+
+
 def epoch_s(process: Process) -> float | str:
     """Seconds of one epoch's steps and its boundary, or why they are not known."""
     steps = process.attempt.steps_per_epoch
@@ -72,7 +78,7 @@ def total_s(process: Process) -> float | str:
         return _null(attempt, "startup_ns", "start-up was not timed")
     if attempt.cold_ns is None:
         return _null(attempt, "cold_ns", "the first step was not timed")
-    once = (attempt.startup_ns + attempt.cold_ns) * NS
+    once = (attempt.startup_ns + built_ns(attempt) + attempt.cold_ns) * NS
     return once + attempt.work.recipe.epochs * (epoch + evaluation)
 
 

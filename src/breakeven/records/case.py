@@ -66,7 +66,8 @@ class Work:
 class Tuning:
     """How the work is driven. None: the setting does not apply here (see `applicable`).
 
-    `execution` is `eager`, `cuda-graph`, `compile:MODE` or `cuda-graph+compile:MODE` (compiled, then captured).
+    `execution` is `eager`, `cuda-graph`, `compile:MODE` or `cuda-graph+compile:MODE` (compiled, then
+    captured).
     """
 
     runtime: str = "torch"

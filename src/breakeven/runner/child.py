@@ -25,6 +25,7 @@ from breakeven.timing import (
     Probe,
     Progress,
     Samples,
+    built,
     elapsed,
     sample_peak,
     sample_training,
@@ -93,8 +94,12 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
         probes = {probe.name: probe for probe in probes_for(case.device)}
         with _prepared(case) as (prepared, startup_ns):
             run = {"attempt": _attempt, "full": _full}[request["what"]]
+            compiled = built(prepared)
             result = run(case, prepared, request, event_fd, probes)
             facts = _facts(prepared, startup_ns, request)
+            if compiled is not None:
+                facts["compile"] = compiled
+                del facts["base_nulls"]["compile"]
             facts["observed"] |= result.pop("observed", {})
             if core_ns is not None:
                 facts["observed"]["core_loop_ns"] = round(core_ns, 3)

@@ -70,6 +70,8 @@ class Prepared:
     save(dir) / restore(dir)   all training state, for a run that resumes at an epoch's end
     close()           stops loader workers and frees the device
     clock             nanoseconds; None: the real monotonic clock. Only a simulated device brings its own
+    build()           compiles and captures what the tuning says, leaves all training state as it was, and
+                      returns facts about it (`cache_state`). Called once before the first step; None: nothing
     device_span(f)    calls f, and returns a function that gives the nanoseconds for which the device, by its
                       own timer, was at what f enqueued. None: the device has no timer, as a CPU
     """
@@ -94,6 +96,7 @@ class Prepared:
     eval_samples: int | None
     clock: Callable[[], int] | None = None
     device_span: Callable[[Callable[[], object]], Callable[[], int]] | None = None
+    build: Callable[[], Mapping[str, Any]] | None = None
     simulated: bool = False
     nulls: Mapping[str, str] = field(default_factory=dict)
 

@@ -90,8 +90,11 @@ def paired_ratio(
     if n < 2:
         return None
     mean, variance = mean_and_variance([b - c for b, c in zip(base_logs, cand_logs, strict=True)])
-    sd = math.sqrt(variance) * widening(n, looks, confidence=confidence)
-    return _ratio(mean, sd / math.sqrt(n), n - 1, n=n, confidence=confidence, log_sd=sd, df_a_process=1.0)
+    sd = math.sqrt(variance)
+    se = sd * widening(n, looks, confidence=confidence) / math.sqrt(n)
+    # A larger run is widened too, but as its last look is: by less than a small one.
+    sd *= widening(max(n, *looks), looks, confidence=confidence) if looks else 1.0
+    return _ratio(mean, se, n - 1, n=n, confidence=confidence, log_sd=sd, df_a_process=1.0)
 
 
 def welch_ratio(base: Iterable[float], cand: Iterable[float], *, confidence: float = 0.95) -> Ratio | None:

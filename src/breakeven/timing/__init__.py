@@ -3,6 +3,7 @@
 Knows nothing about frameworks, studies or files.
 """
 
+from breakeven.timing.building import built
 from breakeven.timing.calls import MOST_CALLS, Calls, sample_calls, sample_stream
 from breakeven.timing.clocks import Clock, elapsed, resolution_ns
 from breakeven.timing.epochs import Run, train_epochs
@@ -20,6 +21,7 @@ __all__ = [
     "Reached",
     "Run",
     "Samples",
+    "built",
     "elapsed",
     "resolution_ns",
     "sample_calls",

@@ -40,6 +40,7 @@ class Profile:
         drift             factor on the first step, falling in a straight line to 1
         drift_steps       over this many steps
         cold_ms           extra device time of the first step
+        build_ms          host time of compiling or capturing, where the tuning does either
         boundary_ms       host time of every change of epochs
         eval_ms           device time of one batch of evaluation; None: a third of a step's
     Learning
@@ -70,6 +71,7 @@ class Profile:
     drift: float = 1.0
     drift_steps: int = 0
     cold_ms: float = 0.0
+    build_ms: float = 0.0
     boundary_ms: float = 0.0
     eval_ms: float | None = None
     accuracy: float = 0.75

@@ -62,6 +62,11 @@ class Training:
     def epochs_done(self) -> float:
         return self.epoch + self.position / self.truth.steps_per_epoch
 
+    def build(self) -> Mapping[str, Any]:
+        self.device.run(1e6 * self.profile.build_ms)
+        compiled = self.case.tuning.compile_mode is not None
+        return {"captured": self.case.tuning.captured, "cache_state": "cold" if compiled else None}
+
     def next_epoch(self) -> None:
         self.device.boundary()
         self.epoch += 1
@@ -146,6 +151,7 @@ def prepare(case: Case) -> Prepared:
         eval_samples=training.truth.test_samples,
         clock=None if device.real else device.clock,
         simulated=True,
+        build=None if case.tuning.execution == "eager" else training.build,
     )
 
 

@@ -93,9 +93,7 @@ def _not_built(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
     told = {
         f"task {work.task} is not built yet": work.task != "train",
-        f"execution {tuning.execution} is not built yet": tuning.execution != "eager",
         "fp16 training needs loss scaling, not built yet": tuning.precision == "fp16",
-        "gradient accumulation is not built yet": work.recipe is not None and work.recipe.accumulation != 1,
         "several devices are not built yet": case.device.world_size != 1,
         "augmentation on the device of data on the host is not built yet": tuning.residency == "host"
         and tuning.augment_on == "device",
@@ -114,6 +112,16 @@ def _impossible(case: Case) -> Iterator[str]:
         f"no optimizer implementation {tuning.optimizer_impl}": tuning.optimizer_impl
         not in (*OPTIMIZER_IMPLS, None),
         "threads must be at least 1": isinstance(tuning.threads, int) and tuning.threads < 1,
+        f"no execution {tuning.execution}": tuning.execution != "eager"
+        and not tuning.captured
+        and tuning.compile_mode is None,
+        "a CUDA graph exists on CUDA devices only": tuning.captured and case.device.kind != "cuda",
+        "a captured step cuts its batches on the device: set residency to device": tuning.captured
+        and tuning.residency != "device",
+        "a captured step cannot wait for its loss: set loss_sync to epoch": tuning.captured
+        and tuning.loss_sync == "every-step",
+        f"accumulation must divide the batch of {work.batch}": work.recipe is not None
+        and (work.recipe.accumulation < 1 or work.batch % work.recipe.accumulation != 0),
     }
     yield from (reason for reason, holds in told.items() if holds)
 

@@ -4,6 +4,7 @@ Knows nothing about time. Slow, and it takes training steps: for a process of it
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from breakeven.errors import Mismatch, MismatchOutcome
 from breakeven.runtimes import Evaluation
 from breakeven.runtimes.torch import nets, precision
-from breakeven.runtimes.torch.session import Session, memory_format, same_device
-from breakeven.runtimes.torch.training import forward
+from breakeven.runtimes.torch.session import Session, memory_format, open_batches, same_device
+from breakeven.runtimes.torch.training import forward, gradients_by
 from breakeven.workloads.layers import BatchNorm2d, Residual, leaves, parameter_count, training_flops
 from breakeven.workloads.weights import Weights
 
@@ -37,6 +38,9 @@ which is the net and not the device. Damped, they were 4e-6 and 4.5e-3 off."""
 
 RESIDUAL_GRADIENT = 1e-2
 """FP32's gradient limit with residual branches: some ReLUs flip even so, each worth about 1e-3."""
+
+WORST, TINY = 0.9, 1e-30
+"""Most that one parameter's gradient may be off in any precision: an unrelated one is off by 1 or more."""
 
 Check = dict[str, Any]
 
@@ -69,6 +73,11 @@ def _checks(
     yield "training_flops", "invalid", _flops(session)
     yield "one_step_parity", "output_mismatch", _parity(session, _loosest(probed["found"]))
     yield "layout", "invalid", _layout(session)
+    if session.case.work.recipe and session.case.work.recipe.accumulation != 1:
+        yield "accumulation", "output_mismatch", _accumulation(session, _loosest(probed["found"]))
+    if session.training.build is not None:
+        session.training.build()
+        yield "as_eager", "output_mismatch", _as_eager(session, _loosest(probed["found"]))
     yield "weights_move", "invalid", _weights_move(session)
     evaluate(1)  # raises Mismatch itself if it builds a graph or runs in training mode
     yield "evaluation", "invalid", _equal("inference mode", "inference mode")
@@ -165,6 +174,67 @@ def _parity(session: Session, ran: str) -> Check:
         limits["gradient"] = RESIDUAL_GRADIENT
     ok = all(found[name] <= limit for name, limit in limits.items())
     return _check(limits, found, ok, f"relative to FP64 on the CPU, batch {PARITY_BATCH}, as {ran}")
+
+
+def _as_eager(session: Session, ran: str) -> Check:
+    """Loss and gradients of a first step, driven as the case says, against the same step run eagerly.
+
+    A compiler may be silently wrong: torch 2.13's made the gradients of three convolutions zero on a CPU.
+    `worst` is the parameter that is furthest off, as its size may hide it among the others.
+    """
+    work, device, net = session.case.work, session.device, session.training.net
+    assert work.recipe is not None
+    weights = _damped(session)
+    there = _fresh(session, weights)
+    with torch.no_grad():
+        for mine, damped in zip(net.parameters(), there.parameters(), strict=True):
+            mine.copy_(damped)
+    batches = open_batches(session.case, session.train, device, drop_last=True)
+    batches.begin(0, 0)
+    run = partial(forward, there, precision=session.case.tuning.precision)
+    expected_loss, _ = gradients_by(run, work.recipe.accumulation)(*batches.next())
+    batches.close()
+    session.training.step()
+    losses = session.training.losses()
+    pairs = [(_gradient(a), _gradient(b)) for a, b in zip(net.parameters(), there.parameters(), strict=True)]
+    gradient, expected = (torch.cat([pair[side] for pair in pairs]) for side in (0, 1))
+    found = {
+        "loss": abs(losses[-1] / expected_loss.item() - 1),
+        "gradient": _off(gradient, expected),
+        "worst": max(_off(a, b) for a, b in pairs),
+    }
+    loss, whole = PARITY[ran]
+    if ran == "fp32" and weights is not session.first_weights:
+        whole = RESIDUAL_GRADIENT
+    limits = {"loss": loss, "gradient": whole, "worst": WORST}
+    ok = all(found[name] <= limit for name, limit in limits.items())
+    return _check(limits, found, ok, f"relative to the eager step, batch {work.batch}, as {ran}")
+
+
+def _accumulation(session: Session, ran: str) -> Check:
+    """Gradients of a batch in parts against those of the whole. With batch norm they differ, which is said."""
+    work = session.case.work
+    assert work.recipe is not None
+    images, labels = (t.to(session.device) for t in _sample(session, work.batch))
+    made = []
+    for parts in (work.recipe.accumulation, 1):
+        net = _fresh(session)
+        run = partial(forward, net, precision=session.case.tuning.precision)
+        gradients_by(run, parts)(images, labels)
+        made.append(torch.cat([_gradient(p) for p in net.parameters()]))
+    normed = any(isinstance(m, nn.BatchNorm2d) for m in session.training.net.modules())
+    limit, found = PARITY[ran][1], _off(*made)
+    note = f"batch norm sees {work.batch // work.recipe.accumulation} samples at a time: another training"
+    return _check(limit, found, normed or found <= limit, note if normed else "relative to the whole batch")
+
+
+def _gradient(parameter: torch.Tensor) -> torch.Tensor:
+    assert parameter.grad is not None
+    return parameter.grad.double().cpu().flatten()
+
+
+def _off(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((found - expected).norm() / max(float(expected.norm()), TINY))
 
 
 def _damped(session: Session) -> Weights:

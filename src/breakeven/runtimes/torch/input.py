@@ -20,6 +20,7 @@ from breakeven.workloads.data import DataEntry, DataSet
 from breakeven.workloads.order import PAD, augmentation_table, epoch_order
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # images float32 [B, C, H, W], labels int64 [B], on the device
+Cut = Callable[..., Batch]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,12 +189,12 @@ def device_batches(split: Split, loading: Loading) -> Batches:
 
 
 def columns(split: Split, epoch: int) -> NDArray[np.int64]:
-    """What `cut` of `resident` takes for each sample of an epoch, in order: [1 or 4, n] of index, dx, dy, flip."""
+    """What `cut` takes for each sample of an epoch, in order: [1 or 4, n] of index, dx, dy, flip."""
     order, table = split.order(epoch), split.offsets(epoch)
     return np.stack([order] if table is None else [order, *table[order].astype(np.int64).T])
 
 
-def resident(split: Split, loading: Loading) -> Callable[..., Batch]:
+def resident(split: Split, loading: Loading) -> Cut:
     """Puts the split on the device; returns cut(index, dx, dy, flip) or, without augmentation, cut(index).
 
     `cut` reads tensors on the device only and never the host, so that it can be part of a captured step.

@@ -36,7 +36,8 @@ def handed_over(session: Session) -> Prepared:
     )
 
     def close() -> None:
-        session.batches.close()
+        if session.batches is not None:
+            session.batches.close()
         close_test()
         gc.collect()
         if device.type == "cuda":
@@ -63,6 +64,7 @@ def handed_over(session: Session) -> Prepared:
         parameters=nets.parameter_count(net),
         eval_samples=session.test.n,
         device_span=place.span_of(device),
+        build=session.training.build,
     )
 
 

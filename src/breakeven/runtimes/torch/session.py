@@ -13,7 +13,8 @@ from torch import nn
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Case, Recipe, Work
 from breakeven.runtimes.torch import input, nets, place, precision
-from breakeven.runtimes.torch.training import Plan, Training, resolved, training
+from breakeven.runtimes.torch.driven import driven
+from breakeven.runtimes.torch.training import Plan, Training, resolved
 from breakeven.workloads import data, models, weights
 from breakeven.workloads.layers import Model
 
@@ -28,7 +29,7 @@ class Session:
     first_weights: weights.Weights
     train: input.Split
     test: input.Split
-    batches: input.Batches
+    batches: input.Batches | None
     training: Training
 
 
@@ -48,18 +49,18 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     first = weights.initial_weights(model, work.seed)
     net = nets.build(model, first).to(device=device, dtype=dtype, memory_format=memory_format(case))
-    batches = open_batches(case, train, device, drop_last=True)
     plan = Plan(
         recipe=work.recipe,
         seed=work.seed,
+        batch=work.batch,
         shape=(work.batch, *work.input_shape),
         steps_per_epoch=train.n // work.batch,
         precision=tuning.precision,
         optimizer_impl=tuning.optimizer_impl or "auto",
         loss_every_step=tuning.loss_sync != "epoch",
+        captured=tuning.captured,
     )
-    if dtype != torch.float32:
-        batches = _cast(batches, dtype)
+    made, batches = driven(tuning, plan, net, train, _loading(case, device, drop_last=True))
     return Session(
         case=case,
         device=device,
@@ -68,7 +69,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
         train=train,
         test=test,
         batches=batches,
-        training=training(plan, net, batches, device),
+        training=made,
     )
 
 
@@ -92,8 +93,17 @@ def observe(session: Session) -> Mapping[str, Any]:
         "weights_layout": _layout([p for p in net.parameters() if p.dim() == 4]),
         "input_layout": _layout([] if seen.images is None else [seen.images]),
         "optimizer_impl": resolved(session.training.optimizer),
+        "batch_norm_samples": _batch_norm_samples(session),
         "tail_dropped_samples": session.train.n % session.case.work.batch,
     }
+
+
+def _batch_norm_samples(session: Session) -> int | None:
+    """Samples that batch norm takes its statistics from: one part of a batch. None without any."""
+    recipe = session.case.work.recipe
+    if recipe is None or not any(isinstance(m, nn.BatchNorm2d) for m in session.training.net.modules()):
+        return None
+    return session.case.work.batch // recipe.accumulation
 
 
 def same_device(net: nn.Module, output: torch.Tensor | None, device: torch.device) -> None:
@@ -128,8 +138,13 @@ def _splits(work: Work, recipe: Recipe) -> tuple[input.Split, input.Split]:
 
 
 def open_batches(case: Case, split: input.Split, device: torch.device, *, drop_last: bool) -> input.Batches:
+    made = input.device_batches if case.tuning.residency == "device" else input.host_batches
+    return made(split, _loading(case, device, drop_last=drop_last))
+
+
+def _loading(case: Case, device: torch.device, *, drop_last: bool) -> input.Loading:
     tuning = case.tuning
-    loading = input.Loading(
+    return input.Loading(
         batch=case.work.batch,
         device=device,
         memory_format=memory_format(case),
@@ -138,15 +153,6 @@ def open_batches(case: Case, split: input.Split, device: torch.device, *, drop_l
         prefetch=tuning.prefetch,
         pinned=bool(tuning.pinned) and device.type == "cuda",
     )
-    return (input.device_batches if tuning.residency == "device" else input.host_batches)(split, loading)
-
-
-def _cast(batches: input.Batches, dtype: torch.dtype) -> input.Batches:
-    def take() -> input.Batch:
-        images, labels = batches.next()
-        return images.to(dtype), labels
-
-    return input.Batches(begin=batches.begin, next=take, close=batches.close)
 
 
 def memory_format(case: Case) -> torch.memory_format:

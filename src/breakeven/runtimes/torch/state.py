@@ -4,6 +4,7 @@ Knows nothing about how it is built. No random state: every draw is a function o
 """
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,8 +22,8 @@ def save(training: Training, folder: Path) -> None:
         {
             "net": training.net.state_dict(),
             "optimizer": training.optimizer.state_dict(),
-            "epoch": training.progress.epoch,
-            "step": training.progress.step,
+            "epoch": training.course.epoch,
+            "step": training.course.step,
         },
         part,
     )
@@ -37,6 +38,24 @@ def restore(training: Training, folder: Path) -> None:
     # To the CPU first: load_state_dict copies to where each tensor lives. weights_only: no code is run.
     stored = torch.load(path, map_location="cpu", weights_only=True)
     training.net.load_state_dict(stored["net"])
-    training.optimizer.load_state_dict(stored["optimizer"])
-    training.progress.epoch, training.progress.step = stored["epoch"], stored["step"]
-    training.progress.begun = False
+    _load(training.optimizer, stored["optimizer"])
+    training.course.epoch, training.course.step = stored["epoch"], stored["step"]
+    training.course.begun = False
+
+
+def _load(optimizer: torch.optim.Optimizer, stored: dict[str, Any]) -> None:
+    """Into the tensors that are there, if there are any: a captured step reads and writes those, no others.
+
+    The constants of the recipe stay, as they are the case's; the learning rate is set as an epoch begins.
+    """
+    if not optimizer.state:
+        groups = [dict(group) for group in optimizer.param_groups]
+        optimizer.load_state_dict(stored)
+        for group, before in zip(optimizer.param_groups, groups, strict=True):
+            group["lr"] = before["lr"]
+        return
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    with torch.no_grad():
+        for index, values in stored["state"].items():
+            for name, value in values.items():
+                optimizer.state[parameters[index]][name].copy_(value)

@@ -3,7 +3,7 @@
 Knows nothing about where batches come from, about evaluation or about checks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +26,6 @@ IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
 
 
 @dataclass(kw_only=True, slots=True)
-class Progress:
-    """Where training stands: `step` batches of `epoch` are done. `begun`: its batches have been asked for."""
-
-    epoch: int = 0
-    step: int = 0
-    begun: bool = False
-
-
-@dataclass(kw_only=True, slots=True)
 class Seen:
     """The last batch and output, kept to read back where they lived and how they lay."""
 
@@ -43,40 +34,70 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Training:
-    """A net in training: `step`, `next_epoch` and `losses` as in `Prepared`."""
-
-    net: nn.Module
-    optimizer: torch.optim.Optimizer
-    progress: Progress
-    seen: Seen
-    step: Callable[[], None]
-    next_epoch: Callable[[], None]
-    losses: Callable[[], tuple[float, ...]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a training needs to know of its case."""
+    """What a training needs to know of its case. A step is `batch` samples, in `accumulation` parts."""
 
     recipe: Recipe
     seed: int
+    batch: int
     shape: tuple[int, ...]
     steps_per_epoch: int
     precision: str
     optimizer_impl: str
     loss_every_step: bool
+    captured: bool = False
 
 
-def adam(net: nn.Module, recipe: Recipe, implementation: str) -> torch.optim.Optimizer:
-    """Adam with the recipe's constants. torch's formula is the recipe's: epsilon is added to sqrt(vhat)."""
+@dataclass(kw_only=True, slots=True)
+class Course:
+    """Where training stands: `step` batches of `epoch` are done. `begun`: its batches have been asked for."""
+
+    plan: Plan
+    optimizer: torch.optim.Optimizer
+    epoch: int = 0
+    step: int = 0
+    begun: bool = False
+
+    def begin(self) -> None:
+        """What an epoch starts with on every tuning: the draws of dropout and the learning rate."""
+        # Dropout's draws are a function of (seed, epoch), like all else: a resumed epoch repeats them.
+        torch.manual_seed(derive(self.plan.seed, "dropout", self.epoch) % 2**63)
+        set_learning_rate(self.optimizer, learning_rate(self.plan.recipe, self.epoch))
+        self.begun = True
+
+    def turn(self) -> None:
+        self.epoch, self.step = self.epoch + 1, 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Training:
+    """A net in training: `step`, `next_epoch`, `losses` and `build` as in `Prepared`."""
+
+    net: nn.Module
+    optimizer: torch.optim.Optimizer
+    course: Course
+    seen: Seen
+    step: Callable[[], None]
+    next_epoch: Callable[[], None]
+    losses: Callable[[], tuple[float, ...]]
+    build: Callable[[], Mapping[str, Any]] | None = None
+
+
+def adam(net: nn.Module, plan: Plan, device: torch.device) -> torch.optim.Optimizer:
+    """Adam with the recipe's constants. torch's formula is the recipe's: epsilon is added to sqrt(vhat).
+
+    For a captured step the learning rate is a tensor and the count of steps lives on the device.
+    """
+    recipe = plan.recipe
+    rate = torch.tensor(recipe.lr, device=device) if plan.captured else recipe.lr
     optimizer: torch.optim.Optimizer = torch.optim.Adam(
         net.parameters(),
-        lr=recipe.lr,
+        lr=rate,
         betas=(recipe.beta1, recipe.beta2),
         eps=recipe.eps,
         weight_decay=recipe.weight_decay,
-        **IMPLEMENTATIONS[implementation],
+        capturable=plan.captured,
+        **IMPLEMENTATIONS[plan.optimizer_impl],
     )
     return optimizer
 
@@ -116,44 +137,69 @@ def forward(
         return functional.cross_entropy(output, labels), output
 
 
-def training(plan: Plan, net: nn.Module, batches: Batches, device: torch.device) -> Training:
+Forward = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""(loss, output) of images and labels."""
+
+Gradients = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""The same, with the gradients of the mean loss added to those that the parameters have."""
+
+
+def gradients_by(forward: Forward, accumulation: int) -> Gradients:
+    """Forward and backward of a batch, in `accumulation` equal parts. Batch norm sees each part by itself."""
+
+    def whole(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        loss, output = forward(images, labels)
+        loss.backward()
+        return loss, output
+
+    def in_parts(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        done = []
+        for part in zip(images.chunk(accumulation), labels.chunk(accumulation), strict=True):
+            loss, output = forward(*part)
+            loss = loss / accumulation
+            loss.backward()
+            done.append((loss.detach(), output.detach()))
+        return torch.stack([loss for loss, _ in done]).sum(), torch.cat([output for _, output in done])
+
+    return whole if accumulation == 1 else in_parts
+
+
+def training(
+    plan: Plan, net: nn.Module, batches: Batches, gradients: Gradients, device: torch.device
+) -> Training:
     """Ties net, optimizer and batches together. Nothing runs until the first step."""
-    optimizer = adam(net, plan.recipe, plan.optimizer_impl)
-    progress, seen = Progress(), Seen()
+    optimizer = adam(net, plan, device)
+    course, seen = Course(plan=plan, optimizer=optimizer), Seen()
     record, losses = (_read_every_step if plan.loss_every_step else _kept_on_device)(plan, net, device)
     net.train()
 
     def begin() -> None:
-        # Dropout's draws are a function of (seed, epoch), like all else: a resumed epoch repeats them.
-        torch.manual_seed(derive(plan.seed, "dropout", progress.epoch) % 2**63)
-        set_learning_rate(optimizer, learning_rate(plan.recipe, progress.epoch))
-        batches.begin(progress.epoch, progress.step)
-        progress.begun = True
+        course.begin()
+        batches.begin(course.epoch, course.step)
 
     def next_epoch() -> None:
-        progress.epoch, progress.step = progress.epoch + 1, 0
+        course.turn()
         begin()
 
     def step() -> None:
-        if progress.step == plan.steps_per_epoch:
+        if course.step == plan.steps_per_epoch:
             next_epoch()
-        elif not progress.begun:
+        elif not course.begun:
             begin()
         images, labels = batches.next()
         if images.shape != plan.shape:
             raise Mismatch("invalid", f"a step got {tuple(images.shape)}, not {plan.shape}")
         optimizer.zero_grad(set_to_none=True)
-        loss, output = forward(net, images, labels, plan.precision)
-        loss.backward()
+        loss, output = gradients(images, labels)
         optimizer.step()
         record(loss)
-        progress.step += 1
+        course.step += 1
         seen.images, seen.output = images, output.detach()
 
     return Training(
         net=net,
         optimizer=optimizer,
-        progress=progress,
+        course=course,
         seen=seen,
         step=step,
         next_epoch=next_epoch,

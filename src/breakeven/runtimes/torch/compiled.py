@@ -1,0 +1,43 @@
+"""torch.compile around a function of tensors, and what it did: whether its kernels came from a cache.
+
+Knows nothing about captured graphs or about time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import torch
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CACHES = {"inductor": "fxgraph_cache", "aot_autograd": "autograd_cache"}
+"""torch._dynamo's groups of counters -> the prefix of their counts of hits and misses."""
+
+
+def compiled(function: F, mode: str) -> F:
+    """The function compiled whole, for the shapes it is first called with: a break in it is an error."""
+    return cast(F, torch.compile(function, mode=mode, fullgraph=True, dynamic=False))
+
+
+@contextmanager
+def noting_caches() -> Iterator[dict[str, Any]]:
+    """`cache_state` of what is compiled inside: cold (all made), warm (all found), mixed, null (not told)."""
+    found: dict[str, Any] = {}
+    before = _caches()
+    yield found
+    hits, misses = (now - then for now, then in zip(_caches(), before, strict=True))
+    found["cache_state"] = {(False, False): None, (True, False): "warm", (False, True): "cold"}.get(
+        (hits > 0, misses > 0), "mixed"
+    )
+    found |= {"cache_hits": hits, "cache_misses": misses}
+
+
+def _caches() -> tuple[int, int]:
+    from torch._dynamo.utils import counters
+
+    groups: Mapping[str, Mapping[str, int]] = counters
+    hits, misses = (
+        sum(groups[group][f"{prefix}_{what}"] for group, prefix in CACHES.items()) for what in ("hit", "miss")
+    )
+    return hits, misses
