@@ -53,7 +53,7 @@ def test_r41_another_batch_or_accumulation_is_other_work() -> None:
 @pytest.mark.framework
 @pytest.mark.slow
 def test_r41_accumulated_gradients_equal_the_whole_batchs_only_without_batch_norm() -> None:
-    """Naive: four quarters are one whole. On a net with batch norm four quarters are another training than one whole."""
+    """Naive: four quarters are one whole. With batch norm they are another training."""
     import numpy as np
     import torch
 

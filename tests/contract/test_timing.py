@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from statistics import fmean, median
 from typing import Any
 
@@ -205,14 +206,16 @@ def test_r06_a_step_of_another_shape_is_invalid() -> None:
 
     ragged = dataclasses.replace(built.batches, next=short)
     from breakeven.runtimes.torch.training import Plan as Steps
-    from breakeven.runtimes.torch.training import training
+    from breakeven.runtimes.torch.training import forward, gradients_by, training
 
     plan = Steps(
         recipe=built.case.work.recipe, seed=0, shape=(128, 3, 32, 32), steps_per_epoch=11,
         precision="default", optimizer_impl="auto", loss_every_step=True,
     )  # fmt: skip
     with pytest.raises(Mismatch, match=r"a step got \(80, 3, 32, 32\)"):
-        training(plan, built.training.net, ragged, built.device).step()
+        net = built.training.net
+        run = functools.partial(forward, net, precision="default")
+        training(plan, net, ragged, gradients_by(run, 1), built.device).step()
 
 
 def test_r07_regions_are_named_and_never_mixed() -> None:

@@ -212,7 +212,7 @@ def _as_eager(session: Session, ran: str) -> Check:
 
 
 def _accumulation(session: Session, ran: str) -> Check:
-    """Gradients of a batch in parts against those of the whole. With batch norm they differ, which is said."""
+    """Gradients of a batch in parts against those of the whole; with batch norm they may differ."""
     work = session.case.work
     assert work.recipe is not None
     images, labels = (t.to(session.device) for t in _sample(session, work.batch))

@@ -67,7 +67,7 @@ def _first_call(made: Training, plan: Plan, gradients: Gradients, loading: input
     def build() -> Mapping[str, Any]:
         dtype = next(made.net.parameters()).dtype
         images = torch.zeros(plan.shape, dtype=dtype, device=loading.device)
-        labels = torch.zeros(plan.batch, dtype=torch.int64, device=loading.device)
+        labels = torch.zeros(plan.shape[0], dtype=torch.int64, device=loading.device)
         with kept_state(made.net, made.optimizer):
             gradients(images.contiguous(memory_format=loading.memory_format), labels)
         made.optimizer.zero_grad(set_to_none=True)

@@ -54,12 +54,13 @@ def captured(
     optimizer = adam(net, plan, device)
     course, seen = Course(plan=plan, optimizer=optimizer), Seen()
     tape = _tape(plan, source, next(net.parameters()).dtype, device)
-    lanes = torch.arange(plan.batch, device=device)
+    batch = plan.shape[0]
+    lanes = torch.arange(batch, device=device)
     graph = torch.cuda.CUDAGraph()
     counted = [0]
 
     def body() -> None:
-        rows = tape.columns.index_select(1, tape.batch * plan.batch + lanes)
+        rows = tape.columns.index_select(1, tape.batch * batch + lanes)
         images, labels = source.cut(*rows.unbind())
         loss, output = gradients(images, labels)
         optimizer.step()

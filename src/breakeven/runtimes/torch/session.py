@@ -52,7 +52,6 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
     plan = Plan(
         recipe=work.recipe,
         seed=work.seed,
-        batch=work.batch,
         shape=(work.batch, *work.input_shape),
         steps_per_epoch=train.n // work.batch,
         precision=tuning.precision,

@@ -35,11 +35,10 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a training needs to know of its case. A step is `batch` samples, in `accumulation` parts."""
+    """What a training needs to know of its case. `shape`: of a step's images, [batch, C, H, W]."""
 
     recipe: Recipe
     seed: int
-    batch: int
     shape: tuple[int, ...]
     steps_per_epoch: int
     precision: str
