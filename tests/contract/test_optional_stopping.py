@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from analysis.conftest import a_case, a_study, spread, understood
+from analysis.conftest import a_case, a_study, full, spread, understood
 from breakeven import stats
 from breakeven.records.replicates import looks_of
 
@@ -155,3 +155,13 @@ def test_the_lines_tell_whether_processes_might_have_been_added() -> None:
     assert (
         understood(*lines).cases[0].step_s == plain.cases[0].step_s
     )  # no study: nothing says that any asked
+
+
+def test_more_whole_runs_asked_for_once_some_were_seen_widen_too() -> None:
+    case = a_case()
+    runs = [full(case, i, train_s=1 + 0.01 * i) for i in range(5)]
+    three, five = (a_study([case], {"full": True, "full_replicates": n}) for n in (3, 5))
+    fixed, added = (understood(*studies, runs).cases[0].full_s for studies in ((five,), (three, five)))
+    assert fixed and added
+    factor = math.log(added.high / added.low) / math.log(fixed.high / fixed.low)
+    assert factor == pytest.approx(stats.widening(5, (3, 5))) and factor > 1.1

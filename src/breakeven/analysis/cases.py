@@ -29,7 +29,7 @@ from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check
-from breakeven.records.replicates import looks_of
+from breakeven.records.replicates import full_looks_of, looks_of
 
 # Outcomes of a check that refute the case's label; a check that crashed or ran out of time refutes nothing.
 REFUTING = frozenset({"device_mismatch", "precision_mismatch", "output_mismatch", "invalid"})
@@ -40,7 +40,7 @@ class Measured:
     """A case's finding with what a comparison needs besides: seconds by process, and hashes of the work done.
 
     `preset` is the tuning's name as the study gave it; `finding.tuning_name` may say more. `looks`: at which
-    numbers of processes more might have been added.
+    numbers of processes more might have been added; `full_looks`: the same of whole runs.
     """
 
     finding: CaseFinding
@@ -53,6 +53,7 @@ class Measured:
     hashes: Mapping[str, frozenset[str | None]]
     runs: tuple[Run, ...]
     looks: tuple[int, ...] = ()
+    full_looks: tuple[int, ...] = ()
 
     @property
     def case(self) -> Case:
@@ -74,7 +75,7 @@ def measured_cases(results: Results) -> list[Measured]:
     made, limits = [], Limits.of(results)
     for case_id in order:
         checks = [check for check in results.checks if check.case_id == case_id]
-        looks = looks_of(results.studies, case_id)
+        looks = looks_of(results.studies, case_id), full_looks_of(results.studies, case_id)
         found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks)
         finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
         made.append(dataclasses.replace(found, finding=finding))
@@ -87,7 +88,7 @@ def _measured(
     label: str,
     relative_ci: float | None,
     limits: Limits,
-    looks: Sequence[int],
+    looks: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> Measured:
     refuted = next((f"{c.outcome}: {c.reason}" for c in checks if c.outcome in REFUTING), None)
     everything, why = processes_of(attempts)
@@ -101,8 +102,8 @@ def _measured(
         everything, why, runs = [], refuted, ()
     used, totals = main_unit(everything), totals_of(runs)
     entering = [*(p.attempt for p in used), *(run.last for run in runs)]
-    finding = with_steps(_named(attempts, checks, label, refuted), used, why, looks)
-    finding = with_runs(finding, runs, list(totals.values()))
+    finding = with_steps(_named(attempts, checks, label, refuted), used, why, looks[0])
+    finding = with_runs(finding, runs, list(totals.values()), looks[1])
     finding = with_costs(finding, next((a.parameters for a in reversed(entering) if a.parameters), None))
     finding = with_light(finding, light)
     # A full run's window holds evaluations too: sampled processes say better what a step needs.
@@ -130,7 +131,8 @@ def _measured(
         totals=totals,
         hashes=_hashes(entering),
         runs=runs,
-        looks=tuple(looks),
+        looks=looks[0],
+        full_looks=looks[1],
     )
 
 

@@ -56,7 +56,9 @@ def with_steps(
     return _because(finding, **ahead.reasons, **single)
 
 
-def with_runs(finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float]) -> CaseFinding:
+def with_runs(
+    finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float], looks: Sequence[int] = ()
+) -> CaseFinding:
     """Adds what full runs took and learned. `judging`: totals of runs made in one process."""
     if not runs:
         return _because(finding, full_s="sampled; add --full", accuracy="sampled; add --full")
@@ -64,7 +66,7 @@ def with_runs(finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float
     finding = dataclasses.replace(
         finding,
         processes=finding.processes or len(runs),
-        full_s=stats.case_interval(judging),
+        full_s=stats.case_interval(judging, looks=looks),
         full_points_s=tuple(run.total_s for run in runs if run.total_s is not None),
         resumed_runs=sum(run.resumed for run in runs),
         accuracies=accuracies,

@@ -129,9 +129,9 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         )
     if not a or not b:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
-    # Full runs are as many as were asked for; steps may have got more processes on either side.
-    looks = sorted({*pair.base.looks, *pair.candidate.looks}) if of == "step" else ()
-    return _compared(finding, a, b, looks)
+    # Either side may have got more processes once it was seen.
+    sides = [m.looks if of == "step" else m.full_looks for m in (pair.base, pair.candidate)]
+    return _compared(finding, a, b, sorted({*sides[0], *sides[1]}))
 
 
 def _ceiling(base: float | None, candidate: float | None) -> float | None:

@@ -13,6 +13,11 @@ MOST = 10_000
 """Processes beyond which no study is believed."""
 
 
+def full_looks_of(studies: Iterable[StudyLine], case_id: str) -> tuple[int, ...]:
+    """The same of whole runs: a study makes as many as it says, an edited one may have asked for more."""
+    return _looks(studies, case_id, "full_replicates", "full_replicates")
+
+
 def looks_of(studies: Iterable[StudyLine], case_id: str) -> tuple[int, ...]:
     """The numbers of processes at which it was decided whether this case gets more, ascending.
 
@@ -21,10 +26,14 @@ def looks_of(studies: Iterable[StudyLine], case_id: str) -> tuple[int, ...]:
     processes too. A number below what an earlier study made anyway was never decided at. Empty where no study
     tells.
     """
+    return _looks(studies, case_id, "replicates", "max_replicates")
+
+
+def _looks(studies: Iterable[StudyLine], case_id: str, first_key: str, most_key: str) -> tuple[int, ...]:
     looks: set[int] = set()
     floor = 0
     for line in studies:
-        first, most = line.study.get("replicates"), line.study.get("max_replicates")
+        first, most = line.study.get(first_key), line.study.get(most_key)
         if case_id not in line.case_ids or not _count(first) or not _count(most):
             continue
         first, most = min(first, MOST), min(most, MOST)
