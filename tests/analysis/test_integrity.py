@@ -153,9 +153,11 @@ def test_a_machine_whose_facts_were_edited_is_pointed_out() -> None:
 
 def test_two_versions_of_the_tool_in_one_file_are_pointed_out() -> None:
     old, new = (a_study([CPU, GPU], tool_version=version) for version in ("0.1.0", "0.2.0"))
-    (told,) = [q for q in understood(old, new, *both()).quality if q.flag == "several_versions"]
+    first, rest = both()[:2], both()[2:]
+    (told,) = [q for q in understood(old, first, new, rest).quality if q.flag == "several_versions"]
     assert "0.1.0 and 0.2.0" in told.text
-    assert not [q for q in understood(old, old, *both()).quality if q.flag == "several_versions"]
+    for lines in ([old, first, old, rest], [old, first, rest, new]):  # the new one found nothing to do
+        assert not [q for q in understood(*lines).quality if q.flag == "several_versions"]
 
 
 def test_one_name_of_two_works_has_no_number() -> None:

@@ -62,8 +62,8 @@ def quality_of(
     if hostless:
         text = "the CPU that fed the GPU is not known: it sets the time of a step that waits for launches"
         found.append(_finding("host_unknown", text, hostless))
-    if len(set(versions)) > 1:
-        said = " and ".join(dict.fromkeys(versions))
+    if len(versions) > 1:
+        said = " and ".join(versions)
         text = f"several versions of breakeven measured here ({said}): --fresh measures all with one"
         found.append(QualityFinding(flag="several_versions", text=text, cases=len(cases)))
     if missing:

@@ -28,7 +28,7 @@ from breakeven.analysis.scale import scale_of
 from breakeven.analysis.sentences import sentences_of
 from breakeven.analysis.types import slow_types
 from breakeven.records.file import Results
-from breakeven.records.lines import Fingerprint, StudyLine
+from breakeven.records.lines import Attempt, Fingerprint, StudyLine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +87,7 @@ def _machine(line: Fingerprint, results: Sequence[Results]) -> Mapping[str, Any]
 
 
 def _file(results: Results, show_all: bool) -> _File:
+    versions = _versions(results)
     results, left_out = believed(results)
     study = results.studies[-1] if results.studies else None
     everything = measured_cases(results)
@@ -116,7 +117,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 torn=results.torn,
                 missing=missing,
                 hosts=_hostless(results, shown),
-                versions=[line.tool_version for line in results.studies],
+                versions=versions,
             ),
         ),
         sentences=tuple(
@@ -132,6 +133,17 @@ def _file(results: Results, show_all: bool) -> _File:
         ),
         hidden=len(everything) - len(shown),
     )
+
+
+def _versions(results: Results) -> list[str]:
+    """The versions of this tool that measured something: a study line stands before what its version adds."""
+    current, found = None, []
+    for line in results.lines:
+        if isinstance(line, StudyLine):
+            current = line.tool_version
+        elif isinstance(line, Attempt) and current is not None:
+            found.append(current)
+    return list(dict.fromkeys(found))
 
 
 def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:
