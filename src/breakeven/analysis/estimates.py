@@ -140,9 +140,24 @@ def with_resources(
     if power is not None:
         # The window may hold changes of epoch too, so the step gets the mean power for its own time.
         joules = power * step if step else None
-        return dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
+        finding = dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
+        return _net(finding, attempts)
     nulls = (why for a in attempts for name, why in a.nulls.items() if name.split(".")[0] == "energy")
     return _because(finding, energy_j_per_step=next(nulls, "energy was not read"))
+
+
+def _net(finding: CaseFinding, attempts: Sequence[Attempt]) -> CaseFinding:
+    """Adds idle power and the energy of a step beyond it: what the work itself costs (R35)."""
+    idles = [w for a in attempts if a.energy and isinstance(w := a.energy.get("idle_w"), int | float)]
+    idle, power, step = _middle(idles), finding.power_w, finding.step_point_s
+    if idle is None or power is None:
+        nulls = (why for a in attempts for name, why in a.nulls.items() if name == "energy.idle_w")
+        return _because(finding, net_energy_j_per_step=next(nulls, "no idle power was measured"))
+    finding = dataclasses.replace(finding, idle_w=idle)
+    if idle >= power:
+        why = f"idle power ({idle:.0f} W) is not below the power of the window ({power:.0f} W)"
+        return _because(finding, net_energy_j_per_step=why)
+    return dataclasses.replace(finding, net_energy_j_per_step=(power - idle) * step if step else None)
 
 
 def _per(reading: Mapping[str, object], amount: str, of: str) -> float | None:

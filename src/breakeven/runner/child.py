@@ -34,6 +34,8 @@ from breakeven.timing import (
 from breakeven.timing.core import core_loop_ns
 from breakeven.timing.cpu import core_ids_for, offered_cores
 from breakeven.timing.probes import Baseline, gpu_baseline, probes_for
+from breakeven.timing.probes.energy import NO_IDLE
+from breakeven.timing.readings import Null
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
 """Environment variable that tells a child which descriptor its events go to."""
@@ -91,7 +93,7 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
         # Before anything of the case is there, and so outside all that is timed. A simulation has no core.
         core_ns = None if case.device.kind == "sim" else core_loop_ns()
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
-        probes = {probe.name: probe for probe in probes_for(case.device)}
+        probes = {probe.name: probe for probe in probes_for(case.device, idle_w=_idle(request))}
         with _prepared(case) as (prepared, startup_ns):
             run = {"attempt": _attempt, "full": _full}[request["what"]]
             compiled = built(prepared)
@@ -129,6 +131,14 @@ def classify(error: BaseException) -> Result:
 
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _idle(request: Mapping[str, Any]) -> float | Null:
+    """The device's idle power, as the runner measured it before the run's first attempt."""
+    found = request.get("idle", {})
+    if "w" in found:
+        return float(found["w"])
+    return Null(reason=str(found.get("reason", NO_IDLE.reason)))
 
 
 def _offer_cores(device: Device, cores: Sequence[int] | None) -> None:

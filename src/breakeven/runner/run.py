@@ -27,7 +27,7 @@ from breakeven.records.lines import (
     steady_step_ns,
 )
 from breakeven.records.replicates import looks_of
-from breakeven.runner import ceilings, full
+from breakeven.runner import ceilings, full, idle
 from breakeven.runner.plan import Plan, PlannedCase, schedule
 from breakeven.runner.session import (
     Event,
@@ -182,6 +182,7 @@ def _round(session: Session, wanted: Mapping[str, int]) -> str | None:
         if replicate < wanted[planned.case.case_id]
         and _missing(session, planned.case, replicate, "train_step")
     ]
+    idle.take(session, (planned.case.device for *_, planned in todo))
     session.total = session.done + len(todo)
     session.tell("start")
     last_replicate = None
@@ -241,6 +242,7 @@ def _one(session: Session, planned: PlannedCase, replicate: int, order: int) -> 
         )
     else:
         request = {"what": "attempt", "plan": _sampling(session.study, case)}
+        request |= idle.request(session, case.device)
         line = attempt_once(session, planned, replicate, order, "train_step", request)
     session.spent.append(time.monotonic() - started)
     session.add(line, label(planned))
