@@ -54,7 +54,7 @@ DeviceOption = Annotated[
     Axis, typer.Option("--device", help="cpu, cpu:threads=4, cuda:0, sim:gpu or auto; repeat for several.")
 ]
 RuntimeOption = Annotated[Axis, typer.Option("--runtime", help="torch or sim.")]
-PrecisionOption = Annotated[Axis, typer.Option("--precision", help="default, fp32, tf32, bf16.")]
+PrecisionOption = Annotated[Axis, typer.Option("--precision", help="default, fp32, tf32, fp16, bf16.")]
 Batch = Annotated[Axis, typer.Option("--batch", help="Samples a step: 128, or 1..64 doubling.")]
 TuningOption = Annotated[Axis, typer.Option("--tuning", help="Preset: as-written, workers, on-device, ...")]
 Data = Annotated[Axis, typer.Option("--data", help="digits, fashion-mnist, cifar10 or synthetic.")]

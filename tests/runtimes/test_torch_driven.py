@@ -196,6 +196,50 @@ def test_losses_of_a_captured_step_come_oldest_first_and_wrap() -> None:
     assert len(graph.losses()) == graph.steps_per_epoch
 
 
+def test_fp16_scales_its_loss_and_saves_the_factor(tmp_path: Path) -> None:
+    changes = {"batch": 16, "precision": "fp16", "residency": "device"}
+    one, other = (load("torch").prepare(case(**changes)) for _ in range(2))
+    found = one.checks()
+    assert found["precision"]["ok"] and found["one_step_parity"]["found"]["gradient"] < 0.1
+    for _ in range(4):
+        one.step()
+    one.losses()
+    one.save(tmp_path)
+    other.restore(tmp_path)
+    for prepared in (one, other):
+        prepared.step()
+    assert one.losses() == pytest.approx(other.losses(), rel=1e-5)
+
+
+def test_an_overflowing_fp16_step_changes_no_weight_and_halves_the_factor() -> None:
+    import torch
+
+    from breakeven.runtimes.torch.training import apply_by, scaler_for
+
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.Adam([weight])
+    scaler = scaler_for("fp16", torch.device("cpu"))
+    assert scaler is not None and scaler_for("bf16", torch.device("cpu")) is None
+    apply, before = apply_by(optimizer, scaler), 0.0
+    for factor, moved in ((float("inf"), False), (1.0, True)):
+        optimizer.zero_grad()
+        scaler.scale(weight * factor).sum().backward()
+        before = scaler.get_scale()
+        apply()
+        assert (weight.item() != 1.0) is moved
+        assert scaler.get_scale() == (before if moved else before / 2)
+
+
+@pytest.mark.gpu
+def test_fp16_is_captured_with_its_scaling() -> None:
+    prepared = load("torch").prepare(case(device=cuda(), precision="fp16", **CAPTURED))
+    assert prepared.checks()["as_eager"]["ok"]
+    for _ in range(40):
+        prepared.step()
+    losses = prepared.losses()
+    assert losses[-1] < losses[0]
+
+
 def test_supports_names_what_lacks() -> None:
     asked = case(device=cuda(), **CAPTURED)
     assert load("torch").supports(asked) is None

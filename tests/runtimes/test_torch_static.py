@@ -29,7 +29,6 @@ def test_every_tuning_of_the_ladder_is_supported(name: str) -> None:
         ({"execution": "cuda-graph", "device": cuda()}, "set residency to device"),
         ({"execution": "cuda-graph", "device": cuda(), "residency": "device"}, "set loss_sync to epoch"),
         ({"execution": "quick"}, "no execution quick"),
-        ({"precision": "fp16"}, "fp16 training needs loss scaling, not built yet"),
         ({"precision": "int8"}, "no precision int8 in training"),
         ({"precision": "tf32"}, "tf32 exists on CUDA devices only"),
         ({"optimizer_impl": "quick"}, "no optimizer implementation quick"),

@@ -23,7 +23,7 @@ PRELOAD = (
 )
 
 INSTALL = 'pip install "breakeven[torch]"'
-PRECISIONS = ("default", "fp32", "tf32", "bf16")
+PRECISIONS = ("default", "fp32", "tf32", "fp16", "bf16")
 OPTIMIZER_IMPLS = ("auto", "for-loop", "foreach", "fused")
 
 PEAKS = {
@@ -93,7 +93,6 @@ def _not_built(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
     told = {
         f"task {work.task} is not built yet": work.task != "train",
-        "fp16 training needs loss scaling, not built yet": tuning.precision == "fp16",
         "several devices are not built yet": case.device.world_size != 1,
         "augmentation on the device of data on the host is not built yet": tuning.residency == "host"
         and tuning.augment_on == "device",
@@ -105,7 +104,7 @@ def _impossible(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
     told = {
         f"no device of kind {case.device.kind}": case.device.kind not in ("cpu", "cuda"),
-        f"no precision {tuning.precision} in training": tuning.precision not in (*PRECISIONS, "fp16"),
+        f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
         "tf32 exists on CUDA devices only": tuning.precision == "tf32" and case.device.kind != "cuda",
         "training needs a recipe": work.recipe is None,
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,

@@ -22,6 +22,7 @@ from breakeven.runtimes.torch.training import (
     Training,
     forward,
     gradients_by,
+    scaler_for,
     training,
 )
 
@@ -33,7 +34,8 @@ def driven(
     mode, dtype = tuning.compile_mode, next(net.parameters()).dtype
     whole: Forward = partial(forward, net, precision=plan.precision)
     run = whole if mode is None else compiled(whole, mode)
-    gradients = gradients_by(run, plan.recipe.accumulation)
+    scaler = scaler_for(plan.precision, loading.device)
+    gradients = gradients_by(run, plan.recipe.accumulation, scaler)
     if tuning.captured:
         cut = input.resident(split, loading)
         if dtype != torch.float32:
@@ -42,12 +44,12 @@ def driven(
             epoch=lambda epoch: torch.from_numpy(input.columns(split, epoch)),
             cut=cut if mode is None else compiled(cut, mode),
         )
-        made = captured(plan, net, source, gradients, loading.device)
+        made = captured(plan, net, source, gradients, loading.device, scaler)
         return (made if mode is None else _noting(made)), None
     batches = (input.device_batches if tuning.residency == "device" else input.host_batches)(split, loading)
     if dtype != torch.float32:
         batches = dataclasses.replace(batches, next=_cast(batches.next, dtype))
-    made = training(plan, net, batches, gradients, loading.device)
+    made = training(plan, net, batches, gradients, loading.device, scaler)
     if mode is not None:
         made = _noting(dataclasses.replace(made, build=_first_call(made, plan, gradients, loading)))
     return made, batches
@@ -68,7 +70,7 @@ def _first_call(made: Training, plan: Plan, gradients: Gradients, loading: input
         dtype = next(made.net.parameters()).dtype
         images = torch.zeros(plan.shape, dtype=dtype, device=loading.device)
         labels = torch.zeros(plan.shape[0], dtype=torch.int64, device=loading.device)
-        with kept_state(made.net, made.optimizer):
+        with kept_state(made.net, made.optimizer, made.scaler):
             gradients(images.contiguous(memory_format=loading.memory_format), labels)
         made.optimizer.zero_grad(set_to_none=True)
         return {"captured": False}

@@ -20,6 +20,7 @@ from breakeven.runtimes.torch.training import (
     Seen,
     Training,
     adam,
+    apply_by,
 )
 
 WARM_UP_STEPS = 3
@@ -48,11 +49,17 @@ class _Tape:
 
 
 def captured(
-    plan: Plan, net: nn.Module, source: Source, gradients: Gradients, device: torch.device
+    plan: Plan,
+    net: nn.Module,
+    source: Source,
+    gradients: Gradients,
+    device: torch.device,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> Training:
     """A net in training whose step is a replay. `build` captures; nothing runs before it."""
     optimizer = adam(net, plan, device)
     course, seen = Course(plan=plan, optimizer=optimizer), Seen()
+    apply = apply_by(optimizer, scaler)
     tape = _tape(plan, source, next(net.parameters()).dtype, device)
     batch = plan.shape[0]
     lanes = torch.arange(batch, device=device)
@@ -63,7 +70,7 @@ def captured(
         rows = tape.columns.index_select(1, tape.batch * batch + lanes)
         images, labels = source.cut(*rows.unbind())
         loss, output = gradients(images, labels)
-        optimizer.step()
+        apply()
         tape.losses.index_copy_(0, tape.kept % len(tape.losses), loss.detach().to(tape.losses.dtype).view(1))
         tape.kept.add_(1)
         tape.batch.add_(1)
@@ -71,7 +78,7 @@ def captured(
 
     def build() -> Mapping[str, Any]:
         side = torch.cuda.Stream(device)
-        with kept_state(net, optimizer), _kept([tape.batch, tape.kept, tape.losses]):
+        with kept_state(net, optimizer, scaler), _kept([tape.batch, tape.kept, tape.losses]):
             side.wait_stream(torch.cuda.current_stream(device))
             with torch.cuda.stream(side):
                 for _ in range(WARM_UP_STEPS):
@@ -117,6 +124,7 @@ def captured(
         next_epoch=next_epoch,
         losses=losses,
         build=build,
+        scaler=scaler,
     )
 
 
@@ -130,14 +138,19 @@ def _tape(plan: Plan, source: Source, dtype: torch.dtype, device: torch.device) 
 
 
 @contextmanager
-def kept_state(net: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Puts weights, buffers and the optimizer's state back as they were, in the very same tensors.
+def kept_state(
+    net: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None = None
+) -> Iterator[None]:
+    """Puts weights, buffers, the optimizer's state and the scale back as they were, in the very same tensors.
 
     State that the optimizer did not have yet is set to zero, which is how Adam's starts.
     """
     before = {id(t): t.detach().clone() for t in _tensors(optimizer)}
+    scaling = scaler.state_dict() if scaler else {}
     with _kept([*net.parameters(), *net.buffers()]):
         yield
+    if scaler:
+        scaler.load_state_dict(scaling)
     with torch.no_grad():
         for tensor in _tensors(optimizer):
             old = before.get(id(tensor))

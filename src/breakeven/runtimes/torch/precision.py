@@ -18,12 +18,14 @@ PROBE_BITS = 23
 BITS: dict[str, tuple[int, int]] = {"fp32": (20, 23), "tf32": (9, 11), "fp16": (9, 11), "bf16": (6, 8)}
 """Mantissa bits that a product keeps. FP32 starts at 20: Winograd's transforms round by some last places."""
 
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
 FP16_OVERFLOW = 1e6
 """Above the largest half (65504) and below the largest TF32: infinite output means FP16."""
 
 
 def set_precision(precision: str) -> None:
-    """Sets matmul and convolution precision of every backend; `default` and `bf16` (autocast) set nothing."""
+    """Sets matmul and convolution precision of every backend; `default` and autocast set nothing."""
     value = {"fp32": "ieee", "tf32": "tf32"}.get(precision)
     if value is not None:
         for setting in _settings().values():
@@ -37,14 +39,16 @@ def read_back() -> dict[str, str]:
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
     """The context of a forward pass: none at all where no autocast is asked, as entering one costs time."""
-    if precision == "bf16":
-        context: AbstractContextManager[Any] = torch.autocast(device.type, dtype=torch.bfloat16)
-        return context
-    return nullcontext()
+    dtype = AUTOCAST.get(precision)
+    if dtype is None:
+        return nullcontext()
+    context: AbstractContextManager[Any] = torch.autocast(device.type, dtype=dtype)
+    return context
 
 
 def autocast_dtype(precision: str) -> str | None:
-    return "bfloat16" if precision == "bf16" else None
+    dtype = AUTOCAST.get(precision)
+    return None if dtype is None else str(dtype).removeprefix("torch.")
 
 
 def probe(
@@ -102,22 +106,29 @@ ISA_CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 """Environment variables by which oneDNN is kept from instructions that the processor has."""
 
 
+CPU_TYPES = {
+    "bf16": {"avx512_bf16": "_is_avx512_bf16_supported", "amx_tile": "_is_amx_tile_supported"},
+    "fp16": {"avx512_fp16": "_is_avx512_fp16_supported", "amx_fp16": "_is_amx_fp16_supported"},
+}
+"""Instructions by which a processor computes in a type itself -> the function of torch.cpu that tells."""
+
+
 def hardware(precision: str, device: torch.device) -> tuple[bool, str]:
     """(whether the hardware computes in this precision itself, what says so)."""
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         # Tensor cores know TF32 and BF16 from Ampere (compute capability 8.0) on: CUDA C programming guide.
         return precision not in ("tf32", "bf16") or major >= 8, f"compute capability {major}.{minor}"
-    if precision != "bf16":
+    if precision not in CPU_TYPES:
         return precision != "tf32", torch.backends.cpu.get_cpu_capability()
     capped = next((name for name in ISA_CAPS if os.environ.get(name)), None)
     if capped is not None:
         # torch asks the processor; oneDNN, which computes, was told not to use all of it.
         return False, f"capped by {capped}={os.environ[capped]}: perhaps emulated"
-    flags = {"avx512_bf16": "_is_avx512_bf16_supported", "amx_tile": "_is_amx_tile_supported"}
+    flags = CPU_TYPES[precision]
     # Private names of torch.cpu: one that a release lacks counts as no support.
     here = [name for name, attribute in flags.items() if getattr(torch.cpu, attribute, lambda: False)()]
-    return bool(here), ", ".join(here) or "neither avx512_bf16 nor amx_tile: emulated with FP32"
+    return bool(here), ", ".join(here) or f"neither {' nor '.join(flags)}: emulated with FP32"
 
 
 def _settings() -> dict[str, Any]:

@@ -22,6 +22,7 @@ def save(training: Training, folder: Path) -> None:
         {
             "net": training.net.state_dict(),
             "optimizer": training.optimizer.state_dict(),
+            "scaler": None if training.scaler is None else training.scaler.state_dict(),
             "epoch": training.course.epoch,
             "step": training.course.step,
         },
@@ -39,6 +40,8 @@ def restore(training: Training, folder: Path) -> None:
     stored = torch.load(path, map_location="cpu", weights_only=True)
     training.net.load_state_dict(stored["net"])
     _load(training.optimizer, stored["optimizer"])
+    if training.scaler is not None:
+        training.scaler.load_state_dict(stored["scaler"])
     training.course.epoch, training.course.step = stored["epoch"], stored["step"]
     training.course.begun = False
 

@@ -80,6 +80,7 @@ class Training:
     next_epoch: Callable[[], None]
     losses: Callable[[], tuple[float, ...]]
     build: Callable[[], Mapping[str, Any]] | None = None
+    scaler: torch.amp.GradScaler | None = None
 
 
 def adam(net: nn.Module, plan: Plan, device: torch.device) -> torch.optim.Optimizer:
@@ -143,12 +144,25 @@ Gradients = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Ten
 """The same, with the gradients of the mean loss added to those that the parameters have."""
 
 
-def gradients_by(forward: Forward, accumulation: int) -> Gradients:
-    """Forward and backward of a batch, in `accumulation` equal parts. Batch norm sees each part by itself."""
+def scaler_for(precision: str, device: torch.device) -> torch.amp.GradScaler | None:
+    """FP16's gradients underflow unless the loss is scaled up: Micikevicius et al. 2018. Others need none."""
+    return torch.amp.GradScaler(device.type) if precision == "fp16" else None
+
+
+def gradients_by(
+    forward: Forward, accumulation: int, scaler: torch.amp.GradScaler | None = None
+) -> Gradients:
+    """Forward and backward of a batch, in `accumulation` equal parts. Batch norm sees each part by itself.
+
+    With a `scaler` the gradients are its factor too large, until `apply` steps.
+    """
+
+    def backward(loss: torch.Tensor) -> None:
+        (loss if scaler is None else scaler.scale(loss)).backward()
 
     def whole(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         loss, output = forward(images, labels)
-        loss.backward()
+        backward(loss)
         return loss, output
 
     def in_parts(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,20 +170,38 @@ def gradients_by(forward: Forward, accumulation: int) -> Gradients:
         for part in zip(images.chunk(accumulation), labels.chunk(accumulation), strict=True):
             loss, output = forward(*part)
             loss = loss / accumulation
-            loss.backward()
+            backward(loss)
             done.append((loss.detach(), output.detach()))
         return torch.stack([loss for loss, _ in done]).sum(), torch.cat([output for _, output in done])
 
     return whole if accumulation == 1 else in_parts
 
 
+def apply_by(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None) -> Callable[[], None]:
+    """The optimizer's step; with a scaler left out where a gradient overflowed, and its factor adapted."""
+    if scaler is None:
+        return lambda: optimizer.step() and None
+
+    def scaled() -> None:
+        scaler.step(optimizer)
+        scaler.update()
+
+    return scaled
+
+
 def training(
-    plan: Plan, net: nn.Module, batches: Batches, gradients: Gradients, device: torch.device
+    plan: Plan,
+    net: nn.Module,
+    batches: Batches,
+    gradients: Gradients,
+    device: torch.device,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> Training:
     """Ties net, optimizer and batches together. Nothing runs until the first step."""
     optimizer = adam(net, plan, device)
     course, seen = Course(plan=plan, optimizer=optimizer), Seen()
     record, losses = (_read_every_step if plan.loss_every_step else _kept_on_device)(plan, net, device)
+    apply = apply_by(optimizer, scaler)
     net.train()
 
     def begin() -> None:
@@ -190,7 +222,7 @@ def training(
             raise Mismatch("invalid", f"a step got {tuple(images.shape)}, not {plan.shape}")
         optimizer.zero_grad(set_to_none=True)
         loss, output = gradients(images, labels)
-        optimizer.step()
+        apply()
         record(loss)
         course.step += 1
         seen.images, seen.output = images, output.detach()
@@ -203,6 +235,7 @@ def training(
         step=step,
         next_epoch=next_epoch,
         losses=losses,
+        scaler=scaler,
     )
 
 
