@@ -164,7 +164,7 @@ def test_r35_energy_says_its_scope_and_is_not_attributed_where_it_is_shared(
 
 
 def idle(nvml: Any, root: Path, **changes: Any) -> float | Null:
-    """A board that draws 75 W idle, on a counter that ticks every 100 ms; `changes` plant what is not idle."""
+    """A board that draws 75 W idle on a counter of 100 ms ticks; `changes` plant what is not idle."""
     now = [5 * SECOND]
     nvml.energy_mj = lambda: int(75.0 * (now[0] // (100 * MS)) * 0.1 * 1000)
     for name, value in changes.items():
@@ -176,9 +176,7 @@ def idle(nvml: Any, root: Path, **changes: Any) -> float | Null:
     return idle_power_w(open_board(0, nvml=nvml, environ={}), root=root, sleep=sleep, clock=lambda: now[0])
 
 
-def test_r35_idle_power_takes_as_long_a_window_and_a_board_that_nobody_uses(
-    nvml: Any, tmp_path: Path
-) -> None:
+def test_r35_idle_power_takes_a_board_that_nobody_uses(nvml: Any, tmp_path: Path) -> None:
     assert idle(nvml, tmp_path) == pytest.approx(75.0, rel=0.05)
     for changes, words in (
         ({"busy_percent": 90}, "not idle"),
@@ -193,7 +191,7 @@ def test_r35_idle_power_takes_as_long_a_window_and_a_board_that_nobody_uses(
 
 
 def test_r35_net_energy_is_gross_less_idle_over_the_same_time() -> None:
-    """Slow steps on a board that idles at 75 W: three quarters of their energy are not theirs."""
+    """Slow steps on a board that idles at 75 W: three quarters of the energy are not theirs."""
     energy = {"scope": "gpu_board", "gross_j": 400.0, "window_ns": 4 * SECOND, "idle_w": 75.0}
     gpu = a_case(device="cuda:0")
     case = understood([sampled(gpu, i, 10.0, energy=energy) for i in range(3)]).cases[0]
@@ -208,7 +206,7 @@ def test_r35_net_energy_is_gross_less_idle_over_the_same_time() -> None:
     assert case.net_energy_j_per_step is None and "not below" in case.reasons["net_energy_j_per_step"]
 
 
-def test_r35_idle_power_is_read_once_a_run_and_carried_by_every_attempt(
+def test_r35_idle_power_is_read_once_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
