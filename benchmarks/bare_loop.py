@@ -36,6 +36,7 @@ def bare_loop(model: str, data: str, device: str) -> Callable[[float], float]:
     from breakeven.workloads.weights import initial_weights
 
     split = data_sets.load(data, "train")
+    pixels = np.ascontiguousarray(split.images.transpose(0, 2, 3, 1))  # as torchvision's CIFAR10 holds them
     known = data_sets.entry(data)
     mean = torch.tensor(known.mean).view(3, 1, 1)
     std = torch.tensor(known.std).view(3, 1, 1)
@@ -45,7 +46,7 @@ def bare_loop(model: str, data: str, device: str) -> Callable[[float], float]:
             return len(split.labels)
 
         def __getitem__(self, index):
-            image = Image.fromarray(np.ascontiguousarray(split.images[index].transpose(1, 2, 0)))
+            image = Image.fromarray(pixels[index])
             image = ImageOps.expand(image, border=4)
             left, top = random.randint(0, 8), random.randint(0, 8)
             image = image.crop((left, top, left + 32, top + 32))
