@@ -15,7 +15,7 @@ from breakeven.analysis.curves import CoresFinding
 from breakeven.records.case import parse_device
 from breakeven.records.lines import Attempt
 
-from .conftest import a_case, a_machine, again, file_of, sampled, understood
+from .conftest import a_case, a_machine, a_study, again, file_of, sampled, understood
 
 CORES = (1, 2, 4, 8)
 
@@ -164,3 +164,17 @@ def test_an_unlimited_cpu_and_a_gpu_are_no_number_of_cores() -> None:
     assert cores_of(parse_device("sim:cpu:serial=0.1:threads=8")) == 8
     lines = [*sweep(amdahl(0.9), counts=(1,)), *(sampled(a_case(), i, 20.0) for i in range(3))]
     assert cores_findings(measured_cases(file_of(lines))) == []
+
+
+def test_a_study_that_may_add_processes_has_wider_intervals() -> None:
+    lines = sweep(amdahl(0.9), sd=0.02)
+    cases = list({line.case_id: line.case for line in lines}.values())
+    fixed, open_ended = (
+        cores_findings(
+            measured_cases(file_of(a_study(cases, {"replicates": 3, "max_replicates": most}), lines))
+        )[0]
+        for most in (3, 10)
+    )
+    assert fixed.parallel is not None and open_ended.parallel is not None
+    widths = [f.high - f.low for f in (open_ended.parallel, fixed.parallel)]
+    assert widths[0] / widths[1] == pytest.approx(1.43, abs=0.01)

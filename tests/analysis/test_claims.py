@@ -22,6 +22,8 @@ from breakeven.analysis.findings import (
 from breakeven.catalog.claims import PAPERS, Claim, claims
 from breakeven.records.lines import Attempt
 from breakeven.stats import Interval, Verdict
+from breakeven.workloads import models
+from breakeven.workloads.layers import training_flops
 
 from .conftest import a_case, again, sampled, understood
 
@@ -156,6 +158,19 @@ def test_rows_of_a_shared_machine_decide_nothing() -> None:
     assert {"s1-transfer", "s1-larger-gains-more", "s1-ratio-resnet50"} <= decided
     shared = understood([again(line, flags=("contended",)) for line in lines])
     assert [c.claim for c in claims_against(shared) if c.verdict != "cannot be told" and not c.own] == []
+
+
+def test_a_law_against_flops_stands_in_for_one_against_parameters() -> None:
+    """Planted: the ratio follows the FLOPs, of which ResNet18 has fewer than its parameters let think."""
+    nets = {name: models.model(name) for name in ("simple-cnn", "resnet18", "resnet50")}
+    ratios = [
+        2.0 * (training_flops(net, 1) / training_flops(nets["simple-cnn"], 1)) ** 0.8 for net in nets.values()
+    ]
+    found = understood(lines_of(three(ratios), sd=0.02))
+    laws = {s.against: s.verdict for s in found.scale}
+    assert laws == {"parameters": "cannot be told", "flops": "grows"}
+    finding = said(found, "s1-larger-gains-more")
+    assert finding.verdict == "confirmed" and "with flops" in finding.detail
 
 
 def test_three_scattered_sizes_have_no_law() -> None:

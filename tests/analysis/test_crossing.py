@@ -16,7 +16,7 @@ from breakeven.analysis.ratios import ratios_of
 from breakeven.records.case import parse_device
 from breakeven.records.lines import Attempt
 
-from .conftest import a_case, again, an_attempt, file_of, sampled, understood
+from .conftest import a_case, a_study, again, an_attempt, file_of, sampled, understood
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -189,3 +189,15 @@ def test_tunings_have_a_curve_each() -> None:
     assert set(answers) == {"as-written", "on-device"}
     assert answers["on-device"].at == answers["on-device"].low == pytest.approx(2.0)  # planted without noise
     assert [line for line in both.sentences if "from batch 2 [2, 2]" in line]
+
+
+def test_a_study_that_may_add_processes_has_a_wider_interval() -> None:
+    lines = curve(lambda b: b / 5.0, sd=0.02)
+    cases = list({line.case_id: line.case for line in lines}.values())
+    widths = []
+    for most in (3, 10):
+        study = a_study(cases, {"replicates": 3, "max_replicates": most})
+        (finding,) = understood(study, lines).break_even
+        assert finding.low is not None and finding.high is not None
+        widths.append(math.log(finding.high / finding.low))
+    assert widths[1] / widths[0] == pytest.approx(1.43, abs=0.02)

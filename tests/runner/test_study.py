@@ -404,7 +404,8 @@ def test_a_models_name_is_a_study(name: str) -> None:
 
 
 def test_builtin_studies_plan_without_a_framework() -> None:
-    """In an interpreter that cannot import torch, for a machine with a GPU: both train every model, unless the study is about cores."""
+    """In an interpreter that cannot import torch, for a machine with a GPU: both train every model, but for
+    studies of cores."""
     script = """
 import sys
 sys.modules["torch"] = None

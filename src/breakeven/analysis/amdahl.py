@@ -14,7 +14,7 @@ from breakeven import stats
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.curves import CoresFinding, CoresPoint, Trend
 from breakeven.analysis.pairs import is_cpu
-from breakeven.analysis.processes import shared_keys
+from breakeven.analysis.processes import all_looks, shared_keys
 from breakeven.analysis.ratios import FEWEST, disturbed
 from breakeven.records.case import Device
 from breakeven.stats import Interval
@@ -103,8 +103,9 @@ def _finding(group: Mapping[int, Measured], identical: int | None) -> CoresFindi
     replicates = _replicates(used)
     if not replicates:
         return _because(finding, parallel="no replicate was measured at every number of cores")
-    finding = _with_fit(_with_points(finding, replicates), replicates)
-    return _judged(finding, replicates)
+    looks = all_looks(m.looks for m in used.values())
+    finding = _with_fit(_with_points(finding, replicates, looks), replicates, looks)
+    return _judged(finding, replicates, looks)
 
 
 def _replicates(used: Mapping[int, Measured]) -> list[Times]:
@@ -113,7 +114,7 @@ def _replicates(used: Mapping[int, Measured]) -> list[Times]:
     return [{n: m.steps[key] for n, m in used.items()} for key in keys]
 
 
-def _with_points(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFinding:
+def _with_points(finding: CoresFinding, replicates: Sequence[Times], looks: Sequence[int]) -> CoresFinding:
     points = []
     for n in replicates[0]:
         step = stats.geometric_mean(times[n] for times in replicates)
@@ -123,17 +124,17 @@ def _with_points(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFin
             shares = [karp_flatt(gain, n) for gain in gains]
             point = dataclasses.replace(
                 point,
-                speedup=stats.case_interval(gains),
-                serial=stats.mean_interval(shares),
+                speedup=stats.case_interval(gains, looks=looks),
+                serial=stats.mean_interval(shares, looks=looks),
                 serial_point=fmean(shares),
             )
         points.append(point)
     return dataclasses.replace(finding, points=tuple(points), processes=len(replicates))
 
 
-def _with_fit(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFinding:
+def _with_fit(finding: CoresFinding, replicates: Sequence[Times], looks: Sequence[int]) -> CoresFinding:
     shares = [fitted(times) for times in replicates]
-    parallel, point = stats.mean_interval(shares), fmean(shares)
+    parallel, point = stats.mean_interval(shares, looks=looks), fmean(shares)
     ends = (parallel.low, parallel.high) if parallel else (None, None)
     limits = [1 / (1 - p) if p is not None and 0 < p < 1 else None for p in (point, *ends)]
     one = min(finding.points, key=lambda p: p.cores)
@@ -154,7 +155,7 @@ def _with_fit(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFindin
     )
 
 
-def _judged(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFinding:
+def _judged(finding: CoresFinding, replicates: Sequence[Times], looks: Sequence[int]) -> CoresFinding:
     """Adds how the Karp-Flatt share moves with the number of cores, and what that says."""
     several = [n for n in replicates[0] if n > 1]
     if 1 not in replicates[0]:
@@ -162,9 +163,8 @@ def _judged(finding: CoresFinding, replicates: Sequence[Times]) -> CoresFinding:
     if len(several) < 2:
         return _because(finding, trend="one number of cores above one shows no trend")
     x = [math.log2(n) for n in several]
-    slope = stats.mean_interval(
-        _slope(x, [karp_flatt(times[1] / times[n], n) for n in several]) for times in replicates
-    )
+    slopes = [_slope(x, [karp_flatt(times[1] / times[n], n) for n in several]) for times in replicates]
+    slope = stats.mean_interval(slopes, looks=looks)
     finding = dataclasses.replace(finding, per_doubling=slope)
     if slope is None or slope.n < FEWEST:
         return _because(finding, trend=f"{len(replicates)} processes: {FEWEST} are the fewest for a verdict")

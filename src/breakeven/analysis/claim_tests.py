@@ -42,20 +42,30 @@ def _ratio(claim: Claim, found: Understanding) -> Decision:
 
 
 def _grows(claim: Claim, found: Understanding) -> Decision:
-    """Whether the ratio as written goes with the size of the model as the claim says: by its law, and where
-    that is open by the order of the ratios."""
+    """Whether the ratio as written goes with the size of the model as the claim says: by its law against
+    parameters, where that is open against FLOPs, and last by the order of the ratios."""
     rows, others = _laws(found)
 
     def decide(law: ScaleFinding) -> Decision:
+        if law.verdict == "cannot be told":
+            law = next((s for s in found.scale if _by_flops(s, law)), law)
         if law.verdict == "cannot be told" or law.exponent is None:
             return _ordered(law, claim, found)
         elsewhere = [o.tuning_name for o in others if o.verdict not in (law.verdict, "cannot be told")]
-        text = f"{law.verdict} with size (exponent {plain(law.exponent)})"
+        text = f"{law.verdict} with {law.against} (exponent {plain(law.exponent)})"
         text += f"; not so at {', '.join(dict.fromkeys(elsewhere))}" if elsewhere else ""
         verdict: ClaimVerdict = "confirmed" if law.verdict == claim.test else "not confirmed"
         return Decision(verdict=verdict, detail=text, evidence=law.evidence)
 
     return all_of([decide(law) for law in rows], missing="three models as written on a CPU and a GPU")
+
+
+def _by_flops(law: ScaleFinding, other: ScaleFinding) -> bool:
+    """Whether this is the law against FLOPs of the same ratios, and decided."""
+    if law.against != "flops" or law.verdict == "cannot be told":
+        return False
+    same = (law.base_label, law.candidate_label, law.tuning_name, law.batch)
+    return same == (other.base_label, other.candidate_label, other.tuning_name, other.batch)
 
 
 def _ordered(law: ScaleFinding, claim: Claim, found: Understanding) -> Decision:

@@ -17,7 +17,7 @@ from breakeven import stats
 from breakeven.analysis.curves import Answer, Axis, BreakEvenFinding, CurvePoint
 from breakeven.analysis.findings import CONTRASTS, RatioFinding
 from breakeven.analysis.pairs import Pair
-from breakeven.analysis.processes import Key, shared_keys
+from breakeven.analysis.processes import Key, all_looks, shared_keys
 from breakeven.analysis.ratios import FEWEST
 from breakeven.records.canonical import digest
 
@@ -38,6 +38,10 @@ class _Point:
     pair: Pair
     ratio: RatioFinding | None
     logs: Logs
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        return all_looks([self.pair.base.looks, self.pair.candidate.looks])
 
 
 def break_even_of(pairs: Sequence[Pair], ratios: Sequence[RatioFinding]) -> list[BreakEvenFinding]:
@@ -121,7 +125,7 @@ def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
 
 def _sides(known: Sequence[_Point]) -> list[Literal[-1, 0, 1]]:
     """Which device surely wins at every point: after Holm's correction over the curve; 0 where unsure."""
-    ratios = [_paired(p.logs) for p in known]
+    ratios = [_paired(p) for p in known]
     adjusted = stats.holm([1.0 if r is None else r.p_value for r in ratios])
     out: list[Literal[-1, 0, 1]] = []
     for p, ratio, p_value in zip(known, ratios, adjusted, strict=True):
@@ -134,12 +138,13 @@ def _sides(known: Sequence[_Point]) -> list[Literal[-1, 0, 1]]:
     return out
 
 
-def _paired(logs: Logs) -> stats.Ratio | None:
-    return stats.paired_ratio({key: math.exp(value) for key, value in logs.items()}, dict.fromkeys(logs, 1.0))
+def _paired(p: _Point) -> stats.Ratio | None:
+    times = {key: math.exp(value) for key, value in p.logs.items()}
+    return stats.paired_ratio(times, dict.fromkeys(times, 1.0), looks=p.looks)
 
 
 def _shown(p: _Point, side: Literal[-1, 0, 1]) -> CurvePoint:
-    ratio = _paired(p.logs)
+    ratio = _paired(p)
     return CurvePoint(
         x=p.x,
         name=p.name,
@@ -210,7 +215,7 @@ def _located(finding: BreakEvenFinding, curve: Sequence[_Point]) -> BreakEvenFin
     finding = dataclasses.replace(finding, at=at, processes=len(keys))
     if len(keys) < 2:
         return finding
-    spans = list(_undecided(x, rows))
+    spans = list(_undecided(x, rows, all_looks(p.looks for p in curve)))
     low, high = min((a for a, _ in spans), default=None), max((b for _, b in spans), default=None)
     if low is None or high is None:
         return dataclasses.replace(finding, low=at, high=at)  # replicates that agree to the last digit
@@ -228,14 +233,16 @@ def _zeros(x: Sequence[float], y: Sequence[float]) -> Iterator[float]:
             yield u + (v - u) * (a / (a - b))
 
 
-def _undecided(x: Sequence[float], rows: Sequence[Sequence[float]]) -> Iterator[tuple[float, float]]:
+def _undecided(
+    x: Sequence[float], rows: Sequence[Sequence[float]], looks: Sequence[int]
+) -> Iterator[tuple[float, float]]:
     """Spans of x where the t interval of the replicates' mean holds 0.
 
     On one line between two points the mean is linear in the place w from 0 to 1 and its variance is
-    quadratic, so mean(w)**2 = t**2 variance(w) / n has at most two roots.
+    quadratic, so mean(w)**2 = t**2 variance(w) / n has at most two roots. `looks` widen t.
     """
     n = len(rows)
-    t2 = stats.t_quantile(1 - ALPHA / 2, n - 1) ** 2 / n
+    t2 = (stats.t_quantile(1 - ALPHA / 2, n - 1) * stats.widening(n, looks)) ** 2 / n
     for i, (u, v) in enumerate(pairwise(x)):
         starts, steps = [row[i] for row in rows], [row[i + 1] - row[i] for row in rows]
         a, d = fmean(starts), fmean(steps)

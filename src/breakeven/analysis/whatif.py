@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from breakeven import stats
 from breakeven.analysis.curves import WhatIfFinding
 from breakeven.analysis.pairs import Pair, is_cpu
-from breakeven.analysis.processes import Key, shared_keys
+from breakeven.analysis.processes import Key, all_looks, shared_keys
 from breakeven.analysis.ratios import FEWEST, disturbed
 from breakeven.stats import Interval
 
@@ -46,6 +46,7 @@ def _follows(pair: Pair, other: Pair) -> bool:
 def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
     sides = [pair.base, pair.candidate, after.base, after.candidate]
     base, candidate, base_after, candidate_after = _common([m.steps for m in sides])
+    looks = all_looks(m.looks for m in sides)
     work = pair.candidate.case.work
     finding = WhatIfFinding(
         model=work.model,
@@ -65,10 +66,10 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
     removed = {key: base[key] - base_after[key] for key in base}
     finding = dataclasses.replace(
         finding,
-        share=_share(base, base_after),
-        candidate_share=_share(candidate, candidate_after),
-        ratio=_ratio(base, candidate),
-        next_ratio=_ratio(base_after, candidate_after),
+        share=_share(base, base_after, looks),
+        candidate_share=_share(candidate, candidate_after, looks),
+        ratio=_ratio(base, candidate, looks),
+        next_ratio=_ratio(base_after, candidate_after, looks),
     )
     if finding.share is None or finding.share.low <= 0:
         why = f"{finding.next_tuning} removes nothing from the base's step that can be told from 0"
@@ -78,13 +79,14 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
         low=1 / share.high, estimate=1 / share.estimate, high=1 / share.low,
         confidence=share.confidence, n=share.n,
     )  # fmt: skip
-    return _held(dataclasses.replace(finding, bound=bound), candidate, removed)
+    return _held(dataclasses.replace(finding, bound=bound), candidate, removed, looks)
 
 
 def _held(
     finding: WhatIfFinding,
     candidate: Mapping[Key, float],
     removed: Mapping[Key, float],
+    looks: Sequence[int],
 ) -> WhatIfFinding:
     """Whether the candidate's step is at least as long as what was removed from the base's.
 
@@ -97,7 +99,7 @@ def _held(
     elif min(removed.values()) <= 0:
         why = "in one replicate nothing was removed"
     else:
-        room = _ratio(candidate, removed)
+        room = _ratio(candidate, removed, looks)
         if room is not None and not room.contains(1.0):
             return dataclasses.replace(finding, holds="within" if room.low > 1 else "exceeded")
         why = "the ratio lies at its bound"
@@ -110,14 +112,16 @@ def _common(sides: Sequence[Mapping[Key, float]]) -> list[dict[Key, float]]:
     return [{key: side[key] for key in keys} for side in sides]
 
 
-def _ratio(base: Mapping[Key, float], candidate: Mapping[Key, float]) -> Interval | None:
-    found = stats.paired_ratio(base, candidate)
+def _ratio(
+    base: Mapping[Key, float], candidate: Mapping[Key, float], looks: Sequence[int]
+) -> Interval | None:
+    found = stats.paired_ratio(base, candidate, looks=looks)
     return found.interval if found else None
 
 
-def _share(before: Mapping[Key, float], after: Mapping[Key, float]) -> Interval | None:
+def _share(before: Mapping[Key, float], after: Mapping[Key, float], looks: Sequence[int]) -> Interval | None:
     """1 - after / before; negative where the next tuning is the slower one."""
-    left = _ratio(after, before)
+    left = _ratio(after, before, looks)
     if left is None or not math.isfinite(left.high):
         return None
     return Interval(

@@ -25,9 +25,10 @@ from breakeven.stats.intervals import (
     mean_interval,
     prediction_interval,
     slope_interval,
-    t_quantile,
 )
 from breakeven.stats.samples import median_interval, percentile, samples_for_percentile, steady
+from breakeven.stats.sequential import looks_between, nominal_confidence, widening
+from breakeven.stats.student import t_quantile
 
 __all__ = [
     "Equivalence",
@@ -40,8 +41,10 @@ __all__ = [
     "geometric_mean",
     "geometric_mean_ratio",
     "holm",
+    "looks_between",
     "mean_interval",
     "median_interval",
+    "nominal_confidence",
     "paired_ratio",
     "percentile",
     "prediction_interval",
@@ -53,4 +56,5 @@ __all__ = [
     "t_quantile",
     "verdict",
     "welch_ratio",
+    "widening",
 ]
