@@ -18,6 +18,7 @@ from breakeven.records.lines import (
     StudyLine,
     steady_step_ns,
 )
+from breakeven.records.replicates import looks_of
 from breakeven.runner import best, ceilings, full
 from breakeven.runner.plan import Plan
 from breakeven.runner.rounds import measure_round
@@ -28,10 +29,7 @@ from breakeven.runner.session import (
     now,
 )
 from breakeven.runner.study import Study, resolved
-from breakeven.stats import case_interval
-
-REPLICATE_STEPS = (3, 5, 10)
-"""Processes a case gets: more are added until its interval is narrow enough (design: 3, 5, 10)."""
+from breakeven.stats import case_interval, looks_between
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +114,8 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
         skips=tuple({"what": skip.what, "reason": skip.reason} for skip in session.plan.skips),
     )
     last = next((old for old in reversed(session.lines) if isinstance(old, StudyLine)), None)
-    if last is None or (last.study, last.case_ids) != (line.study, line.case_ids):
+    said = (line.study, line.case_ids, line.tool_version)
+    if last is None or (last.study, last.case_ids, last.tool_version) != said:
         session.append(line)
 
 
@@ -162,8 +161,13 @@ def _measure(session: Session) -> str | None:
 
 
 def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Cases whose interval over processes is still too wide get the next number of replicates."""
+    """Cases whose interval over processes is still too wide get the next number of replicates.
+
+    The interval is the one that is shown in the end, widened for having asked.
+    """
     study = session.study
+    steps = looks_between(study.replicates, study.max_replicates)
+    studies = [line for line in session.lines if isinstance(line, StudyLine)]
     more = dict(wanted)
     for case_id, count in wanted.items():
         medians = [
@@ -173,9 +177,8 @@ def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, i
             if a.purpose == "measure"
             if (ns := steady_step_ns(a)) is not None
         ]
-        interval = case_interval(medians) if len(medians) >= 2 else None
+        interval = case_interval(medians, looks=looks_of(studies, case_id))
         if interval is None or (interval.high / interval.low) ** 0.5 - 1 <= study.relative_ci:
             continue
-        step = next((n for n in REPLICATE_STEPS if n > count), count)
-        more[case_id] = min(max(step, count), study.max_replicates)
+        more[case_id] = next((n for n in steps if n > count), count)
     return more
