@@ -15,7 +15,7 @@ from breakeven import api
 from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.runner.child import classify
-from breakeven.runner.run import _settled_elsewhere
+from breakeven.runner.rounds import _settled_elsewhere
 from breakeven.runner.seat import close_seat, open_seat
 from breakeven.runner.study import read_study
 from breakeven.runtimes import load

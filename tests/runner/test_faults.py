@@ -137,7 +137,7 @@ KEYS = [*Attempt.__dataclass_fields__, "base_flags", "base_nulls"]
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
 @settings(max_examples=200)
 def test_any_result_of_a_child_is_a_line(result: dict[str, Any]) -> None:
-    from breakeven.runner.run import _check_line
+    from breakeven.runner.rounds import _check_line
     from breakeven.runner.session import Session, attempt_line
 
     one = study(FAST)

@@ -29,7 +29,7 @@ from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check
-from breakeven.records.replicates import full_looks_of, looks_of
+from breakeven.records.replicates import confirm_looks_of, full_looks_of, looks_of
 
 # Outcomes of a check that refute the case's label; a check that crashed or ran out of time refutes nothing.
 REFUTING = frozenset({"device_mismatch", "precision_mismatch", "output_mismatch", "invalid"})
@@ -100,7 +100,8 @@ def confirmed_cases(results: Results) -> dict[str, Measured]:
     made = {}
     for case_id, mine in groups.items():
         checks = [check for check in results.checks if check.case_id == case_id]
-        found = _measured(mine, checks, naming.preset_of(mine), None, limits, ((), ()))
+        looks = confirm_looks_of(results.studies), ()
+        found = _measured(mine, checks, naming.preset_of(mine), None, limits, looks)
         made[case_id] = dataclasses.replace(
             found, finding=dataclasses.replace(found.finding, source=results.path)
         )

@@ -18,6 +18,12 @@ def full_looks_of(studies: Iterable[StudyLine], case_id: str) -> tuple[int, ...]
     return _looks(studies, case_id, "full_replicates", "full_replicates")
 
 
+def confirm_looks_of(studies: Iterable[StudyLine]) -> tuple[int, ...]:
+    """The same of what is measured again once chosen: `replicates`, unless an edited study raised them."""
+    asked = [line.study.get("replicates") for line in studies]
+    return tuple(sorted({min(count, MOST) for count in asked if _count(count)}))
+
+
 def looks_of(studies: Iterable[StudyLine], case_id: str) -> tuple[int, ...]:
     """The numbers of processes at which it was decided whether this case gets more, ascending.
 

@@ -12,6 +12,7 @@ from breakeven.records import file as results_file
 from breakeven.records.canonical import canonical
 from breakeven.records.case import Case
 from breakeven.records.lines import FINAL, RETRIED, SCHEMA, Check, Purpose, Region
+from breakeven.runner import idle
 from breakeven.runner.plan import PlannedCase, schedule
 from breakeven.runner.session import Session, attempt_line, attempt_once, close_seats, label, now, send
 from breakeven.runner.study import Study
@@ -40,6 +41,7 @@ def measure_round(
         if replicate < wanted[planned.case.case_id]
         and _missing(session, planned.case, replicate, "train_step", purpose)
     ]
+    idle.take(session, (planned.case.device for *_, planned in todo))
     session.total = session.done + len(todo)
     session.tell("start")
     last_replicate = None
@@ -100,6 +102,7 @@ def _one(session: Session, planned: PlannedCase, replicate: int, order: int, pur
         )
     else:
         request = {"what": "attempt", "plan": _sampling(session.study, case)}
+        request |= idle.request(session, case.device)
         line = attempt_once(session, planned, replicate, order, "train_step", request, purpose=purpose)
     session.spent.append(time.monotonic() - started)
     session.add(line, label(planned) + WHY[purpose])
