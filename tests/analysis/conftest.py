@@ -11,7 +11,7 @@ from breakeven.analysis import understand
 from breakeven.analysis.findings import Understanding
 from breakeven.records.case import Case, Recipe, Tuning, Work, applicable, parse_device
 from breakeven.records.file import Results
-from breakeven.records.lines import Attempt, Block, Epoch, Fingerprint, Line, StudyLine
+from breakeven.records.lines import Attempt, Block, Check, Epoch, Fingerprint, Line, Outcome, StudyLine
 from breakeven.records.tuning import preset
 
 STEPS = 10  # steps an epoch
@@ -130,6 +130,10 @@ def a_study(cases: Sequence[Case], study: Mapping[str, Any] | None = None, **cha
         "case_ids": tuple(case.case_id for case in cases),
     }
     return StudyLine(**(values | changes))
+
+
+def a_check(case: Case, outcome: Outcome = "ok") -> Check:
+    return Check(case_id=case.case_id, fingerprint_id="f0", started_utc="t", outcome=outcome)
 
 
 def a_machine(cores: int = 2, **changes: Any) -> Fingerprint:

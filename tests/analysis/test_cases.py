@@ -1,5 +1,6 @@
 """One case: which attempts enter, and that every number is the planted one."""
 
+import dataclasses
 import math
 
 import pytest
@@ -8,7 +9,19 @@ from breakeven.records.lines import Block, Check
 from breakeven.workloads.layers import parameter_count, training_flops
 from breakeven.workloads.models import model
 
-from .conftest import EPOCHS, STEPS, a_case, a_study, again, an_attempt, full, sampled, spread, understood
+from .conftest import (
+    EPOCHS,
+    STEPS,
+    a_case,
+    a_check,
+    a_study,
+    again,
+    an_attempt,
+    full,
+    sampled,
+    spread,
+    understood,
+)
 
 CASE = a_case()
 
@@ -151,15 +164,25 @@ def test_flags_are_united_and_counted() -> None:
     lines = [
         again(line, flags=("contended",) if i else ("contended", "throttled")) for i, line in enumerate(lines)
     ]
-    (case,) = understood(lines).cases
+    (case,) = understood(lines, a_check(CASE)).cases
     assert case.flags == ("contended", "throttled")
     assert case.flag_counts == {"contended": 3, "throttled": 1}
 
 
 def test_a_wide_interval_is_not_converged() -> None:
     lines = [sampled(CASE, i, ms) for i, ms in enumerate((15.0, 20.0, 25.0))]
-    assert understood(a_study([CASE], {"relative_ci": 0.03}), lines).cases[0].flags == ("not_converged",)
-    assert understood(a_study([CASE], {"relative_ci": 0.03}), spread(CASE, 20.0)).cases[0].flags == ()
+    study, check = a_study([CASE], {"relative_ci": 0.03}), a_check(CASE)
+    assert understood(study, check, lines).cases[0].flags == ("not_converged",)
+    assert understood(study, check, spread(CASE, 20.0)).cases[0].flags == ()
+
+
+def test_what_no_check_on_this_machine_verified_says_so() -> None:
+    """Without its line a failed check would be no check: the numbers of a wrong answer would stand."""
+    lines = spread(CASE, 20.0)
+    elsewhere = dataclasses.replace(a_check(CASE), fingerprint_id="f1")
+    for checks in ([], [elsewhere], [a_check(CASE, "timeout")]):
+        assert understood(lines, checks).cases[0].flag_counts == {"unchecked": 3}
+    assert understood(lines, a_check(CASE, "timeout"), a_check(CASE)).cases[0].flags == ()
 
 
 def test_memory_is_the_most_and_energy_the_mean_power_of_a_step() -> None:

@@ -1,11 +1,14 @@
 """Lines that do not fit together are left out and pointed out, never averaged in."""
 
 import dataclasses
+import random
 
 from breakeven.analysis import understand
-from breakeven.records.lines import Block
+from breakeven.records.canonical import digest
+from breakeven.records.case import Case
+from breakeven.records.lines import Attempt, Block, Fingerprint
 
-from .conftest import a_case, a_study, file_of, sampled, understood
+from .conftest import a_case, a_machine, a_study, file_of, sampled, understood
 
 CPU, GPU = a_case(device="cpu"), a_case(device="cuda:0")
 
@@ -117,3 +120,65 @@ def test_settings_that_differ_under_one_name_are_marked() -> None:
     lines += [sampled(other, r, 10.0, parent_id=f"p{r}") for r in range(3)]
     found = understood(a_study([CPU, other]), *lines)
     assert found.ratios[0].mixed
+
+
+def jittery(case: Case, replicate: int, seed: int) -> Attempt:
+    draw = random.Random(seed)
+    blocks = tuple(Block(n_steps=5, samples=5 * 128, ns=round(5e7 * draw.gauss(1, 0.02))) for _ in range(20))
+    return sampled(case, replicate, 10.0, blocks=blocks, parent_id=f"p{replicate}")
+
+
+def test_one_process_copied_under_new_numbers_stays_one() -> None:
+    """Three lines, three parents, an interval of no width: all of one process."""
+    one = jittery(CPU, 0, seed=1)
+    copies = [dataclasses.replace(one, replicate=i, parent_id=f"p{i}") for i in range(3)]
+    found = understood(a_study([CPU]), *copies)
+    assert "to the nanosecond" in left_out(found)[0]
+    assert found.cases[0].processes == 1 and found.cases[0].step_s is None
+    honest = understood(a_study([CPU]), *(jittery(CPU, i, seed=i) for i in range(3)))
+    assert left_out(honest) == [] and honest.cases[0].processes == 3
+
+
+def test_a_machine_whose_facts_were_edited_is_pointed_out() -> None:
+    line = a_machine(2)
+    mine = digest("fingerprint", {"platform": line.platform, "unit": line.unit})
+    line = dataclasses.replace(line, fingerprint_id=mine)
+    faster = dataclasses.replace(line, platform={**line.platform, "cpu": {"model": "Fast CPU"}})
+
+    def flags(machine: Fingerprint) -> list[str]:
+        return [q.flag for q in understood(machine, *both()).quality]
+
+    assert "edited_machine" in flags(faster) and "edited_machine" not in flags(line)
+
+
+def test_two_versions_of_the_tool_in_one_file_are_pointed_out() -> None:
+    old, new = (a_study([CPU, GPU], tool_version=version) for version in ("0.1.0", "0.2.0"))
+    first, rest = both()[:2], both()[2:]
+    (told,) = [q for q in understood(old, first, new, rest).quality if q.flag == "several_versions"]
+    assert "0.1.0 and 0.2.0" in told.text
+    for lines in ([old, first, old, rest], [old, first, rest, new]):  # the new one found nothing to do
+        assert not [q for q in understood(*lines).quality if q.flag == "several_versions"]
+
+
+def test_one_name_of_two_works_has_no_number() -> None:
+    """A net that changed between two versions of the tool: the mean of both is the time of neither."""
+    lines = [dataclasses.replace(line, hashes={"weights": f"w{i // 4}"}) for i, line in enumerate(both())]
+    found = understood(a_study([CPU, GPU]), *lines)
+    assert all(case.step_point_s is None and "different weights" in str(case.failure) for case in found.cases)
+    assert found.ratios[0].point is None
+    same = understood(a_study([CPU, GPU]), *both())
+    assert same.ratios[0].point is not None
+
+
+def test_a_case_on_cores_of_two_speeds_is_pointed_out() -> None:
+    """Two rented machines of one description: their fingerprints agree, their cores do not."""
+
+    def flags(*speeds: float) -> tuple[str, ...]:
+        lines = [
+            dataclasses.replace(line, observed={"core_loop_ns": ns})
+            for line, ns in zip(both()[::2], speeds, strict=True)
+        ]
+        return understood(a_study([CPU]), *lines).cases[0].flags
+
+    assert "uneven_core" in flags(50.0, 51.0, 70.0)
+    assert "uneven_core" not in flags(50.0, 51.0, 60.0)

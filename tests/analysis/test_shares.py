@@ -20,6 +20,8 @@ from contract.worlds import QUIET, in_a_child, sim_case
 from .conftest import an_attempt, understood
 
 LONG = "train_samples=1000000"
+APART = "noise=0.001:process=0.001"
+"""Processes of a device without any noise are copies of each other, and but one of them is believed."""
 RESIDENT: dict[str, Any] = {"residency": "device", "augment_on": "device"}
 
 
@@ -181,7 +183,7 @@ def test_a_captured_step_has_a_side_of_the_roofline_only() -> None:
 
 
 def test_processes_that_disagree_have_no_label() -> None:
-    case = sim_case(device("step_ms=10:input_ms=30"), loss_sync="every-step")
+    case = sim_case(device(f"step_ms=10:input_ms=30:{APART}"), loss_sync="every-step")
     one, *others = sampled_in_virtual_time(case, 3)
     phases = {**(one.phases or {}), "exposed_ms": {"data_wait": 1.0, "forward": 5.0, "backward": 6.0}}
     apart = dataclasses.replace(one, phases=phases)
@@ -190,7 +192,7 @@ def test_processes_that_disagree_have_no_label() -> None:
 
 
 def test_parts_that_disagree_with_the_step_stand_for_nothing() -> None:
-    case = sim_case(device("step_ms=10:input_ms=30"), loss_sync="every-step")
+    case = sim_case(device(f"step_ms=10:input_ms=30:{APART}"), loss_sync="every-step")
     lines = [dataclasses.replace(a, flags=("parts_disagree",)) for a in sampled_in_virtual_time(case, 3)]
     whole = understood(lines)
     assert whole.shares[0].shares == {} and "10 %" in whole.shares[0].why
@@ -199,7 +201,7 @@ def test_parts_that_disagree_with_the_step_stand_for_nothing() -> None:
 
 def test_a_law_turns_round_and_each_end_has_its_label() -> None:
     """As written the loader hides what a card gains on small models; tuned, they gain most by its memory."""
-    options = f"{QUIET}:{LONG}:input_ms=16:launch_us=0:channels_last=1:compile=1"
+    options = f"{QUIET}:{LONG}:{APART}:input_ms=16:launch_us=0:channels_last=1:compile=1"
     cpu, gpu = f"sim:cpu:{options}:gflops=300:gb_per_s=2", f"sim:gpu:{options}:gflops=6000:gb_per_s=2000"
     tunings: dict[str, dict[str, Any]] = {"as-written": {"loss_sync": "every-step"}, "no-sync": RESIDENT}
     lines: list[Line] = []

@@ -16,7 +16,18 @@ from breakeven.records.case import Tuning
 from breakeven.records.lines import Attempt
 from breakeven.stats import Interval
 
-from .conftest import a_case, a_machine, a_study, an_attempt, file_of, full, sampled, spread, understood
+from .conftest import (
+    a_case,
+    a_check,
+    a_machine,
+    a_study,
+    an_attempt,
+    file_of,
+    full,
+    sampled,
+    spread,
+    understood,
+)
 from .test_comparisons import law, learned
 
 CPU, GPU, ONE = a_case(), a_case(device="cuda:0"), a_case(device="cpu:threads=1")
@@ -189,7 +200,8 @@ def test_quality_lines() -> None:
     lines += [an_attempt(GPU, outcome="oom", reason="no memory"), sampled(ONE, 0, 5.0)]
     lines += [an_attempt(CPU, 3, outcome="timeout")]
     study = a_study([CPU, GPU, ONE, a_case("resnet50")])
-    found = understand([file_of(study, lines, torn=True)])
+    checks = [a_check(CPU), a_check(ONE)]
+    found = understand([file_of(study, checks, lines, torn=True)])
     assert [(q.flag, q.cases, q.text) for q in found.quality] == [
         ("contended", 1, "something else used the machine meanwhile"),
         ("planted_flag", 1, "flagged planted flag"),

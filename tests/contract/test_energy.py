@@ -7,14 +7,18 @@ import math
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from analysis.conftest import a_case, sampled, understood
+from breakeven.runner import idle as runner_idle
+from breakeven.runner.child import _idle
 from breakeven.timing.probes.clocks import GpuSample
 from breakeven.timing.probes.contention import Baseline, ContentionProbe
-from breakeven.timing.probes.energy import CpuEnergyProbe, GpuEnergyProbe, integral_j
+from breakeven.timing.probes.energy import NO_IDLE, CpuEnergyProbe, GpuEnergyProbe, integral_j
+from breakeven.timing.probes.idle import idle_power_w
 from breakeven.timing.probes.nvml import Board, open_board
 from breakeven.timing.probes.rapl import delta_uj
 from breakeven.timing.readings import Null, read_int
@@ -157,3 +161,63 @@ def test_r35_energy_says_its_scope_and_is_not_attributed_where_it_is_shared(
     energy = {"scope": "gpu_board", "gross_j": 1200.0, "window_ns": 4 * SECOND}
     case = understood([sampled(a_case(device="cuda:0"), i, 10.0, energy=energy) for i in range(3)]).cases[0]
     assert case.energy_j_per_step == pytest.approx(300 * 0.010) and case.power_w == pytest.approx(300)
+
+
+def idle(nvml: Any, root: Path, **changes: Any) -> float | Null:
+    """A board that draws 75 W idle on a counter of 100 ms ticks; `changes` plant what is not idle."""
+    now = [5 * SECOND]
+    nvml.energy_mj = lambda: int(75.0 * (now[0] // (100 * MS)) * 0.1 * 1000)
+    for name, value in changes.items():
+        setattr(nvml, name, value)
+
+    def sleep(seconds: float) -> None:
+        now[0] += int(seconds * SECOND)
+
+    return idle_power_w(open_board(0, nvml=nvml, environ={}), root=root, sleep=sleep, clock=lambda: now[0])
+
+
+def test_r35_idle_power_takes_a_board_that_nobody_uses(nvml: Any, tmp_path: Path) -> None:
+    assert idle(nvml, tmp_path) == pytest.approx(75.0, rel=0.05)
+    for changes, words in (
+        ({"busy_percent": 90}, "not idle"),
+        ({"used_mib": 40_000.0}, "not idle"),
+        ({"pids": [4711]}, "not idle"),
+        ({"mig": (1, 1)}, "MIG"),
+        ({"broken": {"nvmlDeviceGetTotalEnergyConsumption"}}, ""),
+    ):
+        refused = idle(type(nvml)(), tmp_path, **changes)  # naive: 75 W, or what the others draw
+        assert isinstance(refused, Null) and words in refused.reason
+    assert isinstance(idle_power_w(Null(reason="no GPU")), Null)
+
+
+def test_r35_net_energy_is_gross_less_idle_over_the_same_time() -> None:
+    """Slow steps on a board that idles at 75 W: three quarters of the energy are not theirs."""
+    energy = {"scope": "gpu_board", "gross_j": 400.0, "window_ns": 4 * SECOND, "idle_w": 75.0}
+    gpu = a_case(device="cuda:0")
+    case = understood([sampled(gpu, i, 10.0, energy=energy) for i in range(3)]).cases[0]
+    assert case.energy_j_per_step == pytest.approx(1.0) and case.idle_w == 75.0
+    assert case.net_energy_j_per_step == pytest.approx(0.25)
+    without = {**energy, "idle_w": None}
+    lines = [sampled(gpu, i, 10.0, energy=without, nulls={"energy.idle_w": "planted"}) for i in range(3)]
+    case = understood(lines).cases[0]
+    assert case.net_energy_j_per_step is None and case.reasons["net_energy_j_per_step"] == "planted"
+    hot = {**energy, "idle_w": 120.0}  # more than the window's 100 W: one of the two is wrong
+    case = understood([sampled(gpu, i, 10.0, energy=hot) for i in range(3)]).cases[0]
+    assert case.net_energy_j_per_step is None and "not below" in case.reasons["net_energy_j_per_step"]
+
+
+def test_r35_idle_power_is_read_once_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(runner_idle, "open_board", lambda index: index)
+    monkeypatch.setattr(runner_idle, "idle_power_w", lambda board: asked.append(board) or 75.0)
+    session: Any = SimpleNamespace(idle={}, tell=lambda *_, **__: None)
+    gpu, cpu = a_case(device="cuda:1").device, a_case().device
+    for _ in range(2):
+        runner_idle.take(session, [cpu, gpu, gpu])
+    assert asked == [1]
+    assert _idle(runner_idle.request(session, gpu)) == 75.0
+    assert _idle(runner_idle.request(session, cpu)) == NO_IDLE
+    session.idle[gpu.label] = Null(reason="the GPU was not idle")
+    assert _idle(runner_idle.request(session, gpu)) == Null(reason="the GPU was not idle")

@@ -13,15 +13,17 @@ import pytest
 
 from analysis.conftest import a_case, a_machine, sampled
 from breakeven.analysis.comparable import Side, gate
+from breakeven.errors import Mismatch
+from breakeven.runner.child import _require_threads
 from breakeven.runner.plan import plan
 from breakeven.runner.study import read_study
 from breakeven.timing.cpu import core_ids_for, offered_cores
-from breakeven.timing.machine import findings_for_doctor, fingerprint
+from breakeven.timing.machine import findings_for_doctor, fingerprint, steering
 from breakeven.timing.probes.contention import ContentionProbe
 from breakeven.timing.readings import Null
 
 MOUNT = "30 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
-SEEN = {"conv_precision": "ieee", "matmul_precision": "ieee", "threads": 2}
+SEEN = {"conv_precision": "ieee", "matmul_precision": "ieee", "threads": 2, "core_loop_ns": 50.0}
 
 
 def group(name: str, **quotas: str) -> dict[str, str]:
@@ -96,6 +98,38 @@ print(seen["threads"], seen["interop_threads"])
     assert out.stdout.split() == ["1", "3"]
 
 
+@pytest.mark.framework
+def test_r36_a_limit_that_no_library_reads_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With OMP_THREAD_LIMIT=1 torch reports the two threads that were asked for, and starts one."""
+    asked = dataclasses.replace(a_case(device="cpu:threads=2").tuning, threads=2)
+    line = dataclasses.replace(a_case(device="cpu:threads=2"), tuning=asked)
+    _require_threads(line, {"threads": 2})
+    monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
+    with pytest.raises(Mismatch, match="1 of 2 threads"):
+        _require_threads(line, {"threads": 2})
+    monkeypatch.setenv("OMP_THREAD_LIMIT", "2147483647")
+    _require_threads(line, {"threads": 2})
+
+
+def test_r38_what_steers_libraries_from_outside_makes_another_machine(plant: Any, nvml: Any) -> None:
+    """Another allocator, or a compiler switched off: the same hardware, another speed."""
+
+    def id_with(**environ: str) -> str:
+        return fingerprint({}, root=plant({}), nvml=nvml, affinity=[0], environ=environ).platform_id
+
+    plain = id_with(HOME="/home/someone", PATH="/usr/bin")
+    for name, value in (
+        ("LD_PRELOAD", "/home/someone/lib/libjemalloc.so.2"),
+        ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
+        ("TORCHDYNAMO_DISABLE", "1"),
+        ("TORCHINDUCTOR_MAX_AUTOTUNE", "1"),
+        ("PYTHONMALLOC", "debug"),
+    ):
+        assert id_with(**{name: value}) != plain, name
+    assert steering({"LD_PRELOAD": "/a/x.so:/b/y.so z.so"}) == {"LD_PRELOAD": "x.so y.so z.so"}  # no folder
+    assert steering({"TORCHINDUCTOR_CACHE_DIR": "x", "PYTHONPATH": "src", "PYTHONHASHSEED": "0"}) == {}
+
+
 def test_r37_kinds_of_core_nodes_and_governor_are_recorded(plant: Any, cpus: Any, nvml: Any) -> None:
     files = cpus(8) | {
         "sys/devices/cpu_core/cpus": "0-3\n", "sys/devices/cpu_atom/cpus": "4-7\n",
@@ -133,7 +167,7 @@ def test_r38_what_must_match_blocks_and_what_must_be_shown_is_shown() -> None:
     tf32 = dataclasses.replace(line, observed=SEEN | {"conv_precision": "tf32"})
     found = gate(base, dataclasses.replace(base, attempt=tf32))
     assert [d.field for d in found.blocked] == ["observed.conv_precision"] and not found.allowed
-    unread = dataclasses.replace(line, observed={"threads": 2})
+    unread = dataclasses.replace(line, observed={"threads": 2, "core_loop_ns": 50.0})
     found = gate(
         Side(attempt=unread, machine=here, tool_version="1"),
         Side(attempt=unread, machine=here, tool_version="1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.conftest import a_case, a_machine, sampled, understood
+from analysis.conftest import a_case, a_machine, again, sampled, understood
+from breakeven.analysis.comparable import Side, gate
 from breakeven.analysis.processes import steady_blocks
 from breakeven.records.canonical import to_json
 from breakeven.records.lines import Block
 from breakeven.runner.seat import Ending, Seat, attempt, close_seat, open_seat
 from breakeven.runner.wire import case_to_json
+from breakeven.timing import core
 from breakeven.timing.machine import fingerprint
 from breakeven.timing.probes.clocks import GpuClocksProbe, gpu_sample
 from breakeven.timing.probes.contention import gpu_reasons, take_baseline
@@ -25,7 +28,7 @@ from breakeven.timing.probes.sampler import Sampler
 from breakeven.workloads import data
 from breakeven.workloads.order import apply_augmentation, augmentation_table, epoch_order
 
-from .worlds import MS, World, sim_case
+from .worlds import MS, World, in_a_child, sim_case
 
 
 @pytest.fixture
@@ -155,6 +158,34 @@ def test_r19_what_the_device_gets_is_distinct_and_normal() -> None:
         tiny = torch.finfo(torch.float32).tiny
         assert all(batch.std() > 0.1 and torch.isfinite(batch).all() for batch in batches)
         assert not any(((batch != 0) & (batch.abs() < tiny)).any() for batch in batches)
+
+
+def test_r20_the_speed_of_one_core_is_measured_outside_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hosts of one name, one of them clocked down by half: a step that waits for launches takes twice."""
+    turns: list[int] = []
+    monkeypatch.setattr(core, "_turns", lambda: turns.append(0))
+    ticks = iter([0, 9_000_000, 0, 2_000_000, 0, 1_000_000] + 4 * [0, 3_000_000])
+    assert core.core_loop_ns(lambda: next(ticks)) == 50.0 and len(turns) == core.ROUNDS  # the fastest round
+    assert core.core_loop_ns(lambda: 0) is None  # a clock that sees nothing
+    monkeypatch.undo()
+    here = core.core_loop_ns()
+    assert here is not None and 0.1 < here < 100_000
+
+    gpu, seen = a_case(device="cuda:0"), {"conv_precision": "ieee", "matmul_precision": "ieee", "threads": 2}
+    fast, slow = (
+        [sampled(gpu, i, ms, observed=seen | {"core_loop_ns": ns}) for i in range(3)]
+        for ms, ns in ((5.0, 50.0), (10.0, 100.0))
+    )
+    assert fast[0].device == slow[0].device  # naive: the same GPU under the same name, twice as slow
+    assert understood(a_machine(2), fast).machines[0]["core_loop_ns"] == 50.0
+    one, other = (Side(attempt=a, machine=a_machine(2), tool_version="1") for a in (fast[0], slow[0]))
+    (told,) = gate(one, other).shown
+    assert (told.field, told.base, told.candidate) == ("core_loop_ns", 50.0, 100.0)
+    near = again(fast[0], observed=seen | {"core_loop_ns": 53.0})
+    assert gate(one, dataclasses.replace(one, attempt=near)).shown == ()  # no two readings are the same
+    unread = dataclasses.replace(one, attempt=again(fast[0], observed=seen))
+    assert [d.unknown for d in gate(unread, unread).shown] == ["not measured"]
+    assert "core_loop_ns" not in in_a_child(sim_case("sim:gpu"))["observed"]
 
 
 def test_r20_a_gpus_number_carries_its_host(nvml: Any, plant: Any) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from analysis.conftest import a_case, sampled, understood
+from analysis.conftest import a_case, sampled, spread, understood
 from breakeven.analysis.comparable import Side, gate
 from breakeven.errors import Mismatch, UserError
-from breakeven.records.lines import Attempt, Check
+from breakeven.records.lines import Attempt, Ceiling, Check
 from breakeven.runner.child import classify
 from breakeven.runtimes import load
 from breakeven.workloads.layers import Conv2d, forward_flops, layer_costs, training_flops
@@ -126,12 +126,34 @@ def test_r23_emulation_is_named() -> None:
     assert found["found"] == ("native" if native else "emulated") and found["note"] == why
 
 
+def test_r23_a_type_slower_than_fp32_is_named_with_its_measured_speed() -> None:
+    """Hardware may take a type and compute it slowly: half the bits, and five times the time."""
+    rates = {"fp32": 0.10, "bf16": 0.02, "fp16": 0.15}
+
+    def line(name: str, value: float | None, **changes: Any) -> Ceiling:
+        told = {"device": "cpu"} | changes.pop("told", {})
+        fixed = {"fingerprint_id": "f0", "started_utc": "t", "unit": "tflop_per_s", "conditions": told}
+        return Ceiling(name=f"matmul_{name}", value=value, **(fixed | changes))
+
+    lines = [line(name, value) for name, value in rates.items()]
+    mine = spread(a_case(tuning=dataclasses.replace(a_case().tuning, precision="bf16")), 10.0)
+    (found,) = [q for q in understood(lines, mine).quality if q.flag == "slow_type"]
+    assert found.text == "bf16 on cpu: 20% of FP32's rate in a matrix product" and found.cases == 1
+    assert set(found.evidence) == {lines[0].ceiling_id, lines[1].ceiling_id}
+    for other in (
+        [lines[0], line("bf16", None, reason="unsupported")],
+        [line("fp32", 0.10, told={"flags": ["contended"]}), lines[1]],
+        [line("fp32", 0.10, fingerprint_id="f1"), lines[1]],  # another machine's FP32
+    ):
+        assert not [q for q in understood(other, mine).quality if q.flag == "slow_type"]
+
+
 def test_r23_what_a_device_has_not_is_unsupported_and_the_study_goes_on() -> None:
     error = RuntimeError("\"conv2d_cpu\" not implemented for 'Half'")
     assert classify(error)["outcome"] == "unsupported"  # naive: a crash that ends the sweep
     assert classify(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))["outcome"] == "error"
-    told = load("torch").supports(case(precision="fp16"))
-    assert told is not None and "fp16" in told
+    told = load("torch").supports(case(precision="tf32"))
+    assert told is not None and "tf32" in told
 
 
 def test_r24_the_fastest_wrong_answer_is_not_ranked() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from analysis.conftest import a_case, an_attempt
+from analysis.conftest import a_case, an_attempt, sampled, understood
 from breakeven import api
 from breakeven.errors import UserError
 from breakeven.records import file
@@ -86,7 +87,9 @@ def test_r30_an_allocators_policy_is_set_before_anything_is_imported() -> None:
     """A setting made in a running process comes too late: the library has read it."""
     seat = open_seat("sim", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
     try:
-        environment = Path(f"/proc/{seat.process.pid}/environ").read_bytes().split(b"\0")
+        place = Path(f"/proc/{seat.process.pid}/environ")
+        while not (environment := place.read_bytes().split(b"\0")) or environment == [b""]:
+            time.sleep(0.01)  # empty for a moment, while the kernel lays out the new program
     finally:
         close_seat(seat)
     # The kernel keeps what a program was started with: what is set later in it does not show there.
@@ -129,6 +132,21 @@ def test_r31_larger_batches_are_skipped_for_the_same_device_and_tuning_only() ->
     found = {name: _settled_elsewhere(session, case) for name, case in told.items()}
     assert found.pop("same") == ("oom", "not tried: batch 64 already ran out of memory")
     assert set(found.values()) == {None}
+
+
+def test_r31_memory_that_the_device_did_not_give_is_pointed_out() -> None:
+    """A driver that lends the host's memory fails nothing: the steps cross the bus and the batch "fits"."""
+    gpu = a_case(device="cuda:0")
+
+    def flags(**memory: float) -> tuple[str, ...]:
+        return understood([sampled(gpu, i, 50.0, memory=memory) for i in range(3)]).cases[0].flags
+
+    held = "torch_allocated_peak_mib"
+    assert "spilled" in flags(**{held: 12_000.0, "device_used_delta_mib": 7_900.0})
+    assert "spilled" not in flags(**{held: 7_500.0, "device_used_delta_mib": 7_900.0})  # with its context
+    assert "spilled" not in flags(**{held: 12_000.0})  # the device's use could not be read: nothing is told
+    told = understood([sampled(gpu, 0, 1.0, memory={held: 900.0, "device_used_delta_mib": 100.0})]).quality
+    assert [q.cases for q in told if q.flag == "spilled"] == [1]
 
 
 @pytest.mark.slow

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from breakeven import api
+from breakeven.analysis import understand
 from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.records.lines import Attempt, Fingerprint
+from breakeven.runner import run
 from breakeven.runner.study import Study, read_study
 from breakeven.stats import Verdict
 
@@ -86,6 +88,24 @@ def test_a_changed_study_reuses_equal_cases(tmp_path: Path) -> None:
     summary = api.measure(study(FAST, SLOW), tmp_path)
     assert (summary.attempts, summary.reused) == (3, 3)
     assert len(file.read(tmp_path).studies) == 2
+
+
+def test_another_version_of_the_tool_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.measure(study(FAST), tmp_path)
+    monkeypatch.setattr(run, "__version__", "9.9.9")
+    api.measure(study(FAST), tmp_path)
+    api.measure(study(FAST, SLOW), tmp_path)
+    assert [line.tool_version for line in file.read(tmp_path).studies][1:] == ["9.9.9", "9.9.9"]
+
+
+def test_a_case_ends_where_the_interval_that_is_shown_is_narrow(tmp_path: Path) -> None:
+    """The rule looks at the widened interval: with the plain one a case may end and show more than asked."""
+    noisy = [f"sim:gpu:noise=0.001:process=0.02:step_ms={ms}" for ms in (2, 3, 4, 5)]
+    api.measure(study(*noisy, max_replicates=10, relative_ci=0.03), tmp_path)
+    for case in understand([file.read(tmp_path)]).cases:
+        assert case.step_s is not None
+        assert case.processes == 10 or case.step_s.relative_half_width < 0.031
+        assert ("not_converged" in case.flags) is ((case.step_s.high / case.step_s.low) ** 0.5 > 1.03)
 
 
 def test_a_wide_interval_gets_more_processes(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from breakeven.errors import UserError
 from breakeven.records.case import Recipe, Tuning
 from breakeven.records.tuning import PRESETS
 from breakeven.runner.document import MAX_BYTES, parse
+from breakeven.runner.plan import plan
 from breakeven.runner.schema import RecipeKeys, StudyKeys, TuningKeys, json_schema
 from breakeven.runner.study import (
     AXES,
@@ -28,6 +31,7 @@ from breakeven.runner.study import (
     read_study,
     resolved,
 )
+from breakeven.workloads.models import MODELS
 
 FULL = """\
 name: everything
@@ -377,6 +381,46 @@ def test_builtin_studies_say_what_they_promise() -> None:
     assert quick.model == ("simple-cnn", "resnet18") and quick.data == ("digits",)
     assert scale.model == ("simple-cnn", "resnet18", "resnet50") and scale.data == ("cifar10",)
     assert scale.batch == (128,) and scale.recipe == Recipe()
+    sizes, deep = builtin_studies()["scale"], builtin_studies()["deep"]
+    assert set(scale.model) < set(sizes.model) and len(sizes.model) == 14
+    assert (sizes.data, sizes.batch, sizes.recipe) == (scale.data, scale.batch, scale.recipe)
+    assert {"resnet152", "vit-base"} <= set(deep.model) and {"bf16", "fp16"} <= set(deep.precision)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_models_name_is_a_study(name: str) -> None:
+    study = load_study((name,))
+    assert (study.model, study.name) == ((name,), name)
+    assert read_study(json.dumps(resolved(study)), "again") == study
+
+
+def test_builtin_studies_plan_without_a_framework() -> None:
+    """In an interpreter that cannot import torch, for a machine with a GPU: both train every model."""
+    script = """
+import sys
+sys.modules["torch"] = None
+from breakeven.runner.plan import plan, supported
+from breakeven.runner.study import builtin_studies
+for name, study in builtin_studies().items():
+    made = plan(study, cores=16, gpus=1, supports=supported)
+    found = {(item.case.work.model, item.case.device.kind) for item in made.cases}
+    assert found == {(model, kind) for model in study.model for kind in ("cpu", "cuda")}, name
+    assert not [note for note in made.notes if "exclude" in note], made.notes
+    print(name, len(made.cases))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[::2] == list(catalog.study_names())
+
+
+def test_the_best_of_scale_has_equal_numerics_on_both_devices() -> None:
+    made = plan(builtin_studies()["scale"], cores=16, gpus=1)
+    tunings = {(item.tuning_name, item.case.device.kind): item.case.tuning for item in made.cases}
+    for name, precision in {"compiled": "default", "compiled bf16": "bf16"}.items():
+        cpu, gpu = tunings[name, "cpu"], tunings[name, "cuda"]
+        assert (cpu.precision, gpu.precision) == (precision, precision)
+        assert cpu.compile_mode and gpu.compile_mode and gpu.captured
+        assert cpu.layout == gpu.layout == "channels-last"
 
 
 # Mutations of a valid study, and text that never was one.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from breakeven import cli
 from breakeven.errors import UserError
 from breakeven.workloads import layers
-from breakeven.workloads.layers import Residual, layer_costs, leaves, parameter_count, training_flops
-from breakeven.workloads.models import MODELS, describe, model
+from breakeven.workloads.layers import layer_costs, leaves, parameter_count, training_flops
+from breakeven.workloads.models import MODELS, describe, model, simple_cnn
+from breakeven.workloads.vit import vit
 
-# 1000 classes: torchvision's documentation of each model ("num_params").
+# 1000 classes: torchvision's documentation of each ResNet ("num_params").
 PARAMETERS = {
     "simple-cnn": (488_586, 679_656),
     "resnet18": (11_181_642, 11_689_512),
@@ -21,12 +24,68 @@ PARAMETERS = {
     "resnet152": (58_164_298, 60_192_808),
     "resnet18-cifar": (11_173_962, 11_681_832),
 }
+# 224x224, patch 16, 1000 classes: timm's and torchvision's (vit_b_16) documentation.
+VIT_PARAMETERS = {(192, 3): 5_717_416, (384, 6): 22_050_664, (768, 12): 86_567_656}
+IMAGE = (3, 32, 32)
+WIDTHS = {"simple-cnn-w0.25": 8, "simple-cnn-w0.5": 16, "simple-cnn": 32} | {
+    f"simple-cnn-w{times}": 32 * times for times in (2, 4, 8)
+}
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameter_counts_are_the_published_ones(name: str) -> None:
     counts = tuple(parameter_count(model(name, num_classes=classes)) for classes in (10, 1000))
     assert counts == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("size", VIT_PARAMETERS)
+def test_vits_of_published_sizes_have_the_published_parameters(size: tuple[int, int]) -> None:
+    shape = (3, 224, 224)
+    nodes = vit(1000, shape, width=size[0], heads=size[1], patch=16)
+    made = layers.Model(name="published", num_classes=1000, input_shape=shape, nodes=nodes)
+    assert parameter_count(made) == VIT_PARAMETERS[size]
+
+
+def test_the_vits_that_have_a_name() -> None:
+    """Of width w: 12 blocks of 12 w^2 + 13 w, 49 w patches, 66 w tokens, 2 w norm, 10 w + 10 head."""
+    for name, width in {"vit-tiny": 192, "vit-small": 384, "vit-base": 768}.items():
+        assert parameter_count(model(name)) == 144 * width**2 + (156 + 49 + 66 + 2 + 10) * width + 10
+        attention = [leaf for leaf in leaves(model(name).nodes) if isinstance(leaf, layers.Attention)]
+        assert [leaf.heads for leaf in attention] == [width // 64] * 12
+
+
+@given(st.integers(1, 400), st.integers(1, 1000))
+def test_a_wider_net_grows_as_its_square(base: int, classes: int) -> None:
+    """By hand from the layers' extents: all is square in the channels b, activations are linear."""
+    nodes = simple_cnn(classes, IMAGE, base=base)
+    made = layers.Model(name="net", num_classes=classes, input_shape=IMAGE, nodes=nodes)
+    assert parameter_count(made) == 474 * base**2 + (40 + 6 * classes) * base + classes
+    forward = 19_200 * base**2 + (55_296 + 12 * classes) * base
+    assert layers.forward_flops(made) == forward
+    assert training_flops(made) == 3 * forward - 55_296 * base  # nobody asks for the images' gradient
+    a_sample = layers.forward_bytes(made, 2) - layers.forward_bytes(made)
+    assert a_sample == 4 * (3 * 32 * 32 + 8_088 * base + classes)
+
+
+@given(st.sampled_from(sorted(WIDTHS)), st.integers(1, 1000))
+def test_the_width_series_is_the_net_at_that_width(name: str, classes: int) -> None:
+    made = model(name, num_classes=classes)
+    assert made.name == name
+    assert made.nodes == simple_cnn(classes, IMAGE, base=WIDTHS[name])
+
+
+def test_the_width_series_by_size() -> None:
+    series = [name for name in MODELS if name.startswith("simple-cnn")]
+    assert series == list(WIDTHS)
+    sizes = [parameter_count(model(name)) for name in series]
+    assert sizes == sorted(sizes) and sizes[-1] / sizes[0] > 900
+
+
+def test_models_are_listed_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = CliRunner().invoke(cli.app, ["list", "models"]).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[-len(MODELS) :]] == list(MODELS)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -86,15 +145,57 @@ def test_residual_costs_name_their_sum_and_relu() -> None:
     assert len(names) == len(set(names))
 
 
+def test_costs_of_attention_by_hand() -> None:
+    """65 tokens of 192 features in 3 heads of 64."""
+    costs = {cost.name: cost for cost in layer_costs(model("vit-tiny"), dtype_bytes=2)}
+    heads = costs["blocks.3.attn.heads"]
+    assert (heads.in_shape, heads.out_shape, heads.parameters) == ((65, 576), (65, 192), 0)
+    products = 3 * (2 * 65 * 64 * 65) + 3 * (2 * 65 * 65 * 64)  # q k^T, then its softmax times v
+    assert heads.flops == products
+    assert (heads.input_grad_flops, heads.weight_grad_flops) == (2 * products, 0)
+    assert (heads.bytes_read, heads.bytes_written) == (65 * 576 * 2, 65 * 192 * 2)
+    assert (heads.backward_bytes_read, heads.backward_bytes_written) == (
+        65 * (576 + 2 * 192) * 2,
+        65 * 576 * 2,
+    )
+    qkv = costs["blocks.3.attn.qkv"]
+    assert (qkv.flops, qkv.weight_bytes) == (2 * 65 * 192 * 576, (192 * 576 + 576) * 2)
+    token, embed = costs["class_token"], costs["embed"]
+    assert (token.bytes_read, token.bytes_written, token.backward_bytes_written) == (0, 0, 65 * 192 * 2)
+    assert (embed.bytes_read, embed.bytes_written) == (64 * 192 * 2, 65 * 192 * 2)
+    assert "blocks.3.attn.add" in costs and "blocks.3.attn.relu" not in costs
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_follow_each_other_and_add_up(name: str) -> None:
+    net = model(name)
+    costs = layer_costs(net)
+    assert costs[0].in_shape == net.input_shape and costs[-1].out_shape == (10,)
+    assert len({cost.name for cost in costs}) == len(costs)
+    assert sum(cost.parameters for cost in costs) == parameter_count(net)
+    assert sum(cost.weight_bytes for cost in costs) == 4 * parameter_count(net)
+    for cost in costs:
+        if cost.kind not in ("Flatten", "ClassToken"):
+            assert cost.bytes_read > 0 and cost.bytes_written > 0, cost
+        assert cost.backward_bytes_read + cost.backward_bytes_written > 0 or cost.kind == "Flatten", cost
+
+
+def test_tokens_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UserError, match="embed"):
+        layers.out_shape(layers.Tokens(name="embed", channels=8, pixels=4), (8, 3, 2))
+    with pytest.raises(UserError, match="heads"):
+        layers.out_shape(layers.Attention(name="heads", heads=3), (65, 3 * 64))
+
+
 def test_unknown_model_names_the_nearest() -> None:
     with pytest.raises(UserError, match="resnet50"):
         model("resnet5")
 
 
-@pytest.mark.parametrize("name", ["simple-cnn"])
+@pytest.mark.parametrize("name", ["simple-cnn", "simple-cnn-w8", "vit-tiny"])
 def test_too_small_input_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="too small"):
-        model(name, input_shape=(3, 4, 4))
+        model(name, input_shape=(3, 3, 3))
 
 
 def test_no_class_is_refused() -> None:
@@ -108,14 +209,18 @@ def test_a_layer_refuses_other_channels() -> None:
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("name", ["simple-cnn", "resnet18", "resnet18-cifar", "resnet50"])
+@pytest.mark.parametrize(
+    "name", ["simple-cnn", "simple-cnn-w0.25", "resnet18", "resnet18-cifar", "resnet50", "vit-tiny"]
+)
 def test_flops_equal_torchs_counter(name: str) -> None:
     torch = pytest.importorskip("torch")
     from torch.utils.flop_counter import FlopCounterMode
 
+    from .torch_reference import sequential
+
     declared, batch = model(name), 2
     with torch.device("meta"):  # shapes only: no arithmetic, no memory
-        net = torch_net(torch, declared.nodes)
+        net = sequential(declared.nodes)
         images = torch.empty(batch, *declared.input_shape)
         assert sum(p.numel() for p in net.parameters()) == parameter_count(declared)
         with FlopCounterMode(display=False) as forward:
@@ -126,42 +231,3 @@ def test_flops_equal_torchs_counter(name: str) -> None:
     assert forward.get_total_flops() == batch * layers.forward_flops(declared)
     total = forward.get_total_flops() + backward.get_total_flops()
     assert total == training_flops(declared, batch)
-
-
-def torch_net(torch: Any, nodes: tuple[layers.Node, ...]) -> Any:
-    """The declared nodes as a torch module: the shortest builder that proves the declaration complete."""
-    nn = torch.nn
-
-    class Block(nn.Module):  # type: ignore[misc]
-        def __init__(self, node: Residual) -> None:
-            super().__init__()
-            self.main, self.shortcut = torch_net(torch, node.main), torch_net(torch, node.shortcut)
-
-        def forward(self, x: Any) -> Any:
-            return torch.relu(self.main(x) + self.shortcut(x))
-
-    def build(node: layers.Node) -> Any:
-        match node:
-            case layers.Conv2d():
-                return nn.Conv2d(
-                    node.in_channels,
-                    node.out_channels,
-                    node.kernel,
-                    node.stride,
-                    node.padding,
-                    bias=node.bias,
-                )
-            case layers.BatchNorm2d():
-                return nn.BatchNorm2d(node.channels, node.eps, node.momentum)
-            case layers.Linear():
-                return nn.Linear(node.in_features, node.out_features, bias=node.bias)
-            case layers.MaxPool2d():
-                return nn.MaxPool2d(node.kernel, node.stride, node.padding)
-            case layers.AdaptiveAvgPool2d():
-                return nn.AdaptiveAvgPool2d(1)
-            case layers.Residual():
-                return Block(node)
-            case _:
-                return {"ReLU": nn.ReLU, "Flatten": nn.Flatten}[type(node).__name__]()
-
-    return nn.Sequential(*map(build, nodes))

@@ -52,14 +52,13 @@ def test_golden_tables_and_weights() -> None:
     order, table = epoch_order(0, 0, 100), augmentation_table(0, 0, 100)
     assert order_hash(order) == "fd8b397f1daebbdf6cf957b9b30ab46ca1dc213e19fb55b8dd0a529136ee839b"
     assert augment_hash(table) == "e212a222527c4b853936a224a8221e09f0517bef70e078c787afa5fff428285f"
-    assert (
-        weights_hash(initial_weights(model("simple-cnn"), 0))
-        == "b416ff9818f07e7dc6b8351f60ab0628b57d08e1920765e93e205ff0e0d5fee6"
-    )
-    assert (
-        weights_hash(initial_weights(model("resnet18"), 0))
-        == "bceb20614dbd625e50382f74254f355ce20d1e2e3e076fbe8cdc0c8bdfacedb8"
-    )
+    golden = {
+        "simple-cnn": "b416ff9818f07e7dc6b8351f60ab0628b57d08e1920765e93e205ff0e0d5fee6",
+        "simple-cnn-w0.25": "0df704eee741f6e84fa42e7a6ba87bbbc3d3f4e4b058d6796edf6f70f2f4647b",
+        "resnet18": "bceb20614dbd625e50382f74254f355ce20d1e2e3e076fbe8cdc0c8bdfacedb8",
+        "vit-tiny": "1d968a563d2601eac39536b768ace3ea23ca179fcd9c7cbadc0b7625b0082dc5",
+    }
+    assert {name: weights_hash(initial_weights(model(name), 0)) for name in golden} == golden
 
 
 @given(keys, sizes, sizes)
@@ -148,7 +147,7 @@ def test_augmentation_moves_pixels_as_said() -> None:
     assert np.array_equal(out[3, :, 4:, 4:][:, :, ::-1], image[0, :, :28, 4:])  # flip comes last
 
 
-@pytest.mark.parametrize("name", ["simple-cnn", "resnet18", "resnet50-cifar"])
+@pytest.mark.parametrize("name", ["simple-cnn", "simple-cnn-w0.5", "resnet18", "resnet50-cifar", "vit-tiny"])
 def test_weights_have_the_declared_bounds_and_variance(name: str) -> None:
     net = model(name)
     weights = initial_weights(net, 1)
@@ -171,6 +170,17 @@ def test_weights_cover_the_state_dict() -> None:
     assert (weights["bn1.running_var"] == 1).all() and (weights["bn1.weight"] == 1).all()
     assert not weights["bn1.running_mean"].any() and not weights["bn1.bias"].any()
     assert weights["fc.bias"].any()
+
+
+def test_a_vit_starts_with_small_tokens_and_identical_normalisation() -> None:
+    weights = initial_weights(model("vit-tiny"), 0)
+    assert len(weights) == 2 + 2 + 12 * 12 + 2 + 2  # patches, tokens, blocks, norm, head
+    assert (weights["blocks.11.norm2.weight"] == 1).all() and not weights["norm.bias"].any()
+    for name, shape in {"embed.cls_token": (1, 1, 192), "embed.pos_embed": (1, 65, 192)}.items():
+        assert weights[name].shape == shape
+        assert abs(weights[name]).max() <= 0.02 * 3**0.5 * (1 + 1e-6)
+        # The variance of a uniform sample's variance is 4/5 of its square over n.
+        assert abs(weights[name].var() / 0.02**2 - 1) < 5 * (0.8 / weights[name].size) ** 0.5
 
 
 def test_a_tensor_depends_on_its_name_and_seed_only() -> None:

@@ -18,6 +18,8 @@ from breakeven.analysis.processes import (
     Key,
     Process,
     has_outlier,
+    has_spilled,
+    is_core_uneven,
     is_uneven,
     main_unit,
     processes_of,
@@ -27,6 +29,7 @@ from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check
+from breakeven.records.replicates import full_looks_of, looks_of
 
 # Outcomes of a check that refute the case's label; a check that crashed or ran out of time refutes nothing.
 REFUTING = frozenset({"device_mismatch", "precision_mismatch", "output_mismatch", "invalid"})
@@ -36,7 +39,8 @@ REFUTING = frozenset({"device_mismatch", "precision_mismatch", "output_mismatch"
 class Measured:
     """A case's finding with what a comparison needs besides: seconds by process, and hashes of the work done.
 
-    `preset` is the tuning's name as the study gave it; `finding.tuning_name` may say more.
+    `preset` is the tuning's name as the study gave it; `finding.tuning_name` may say more. `looks`: at which
+    numbers of processes more might have been added; `full_looks`: the same of whole runs.
     """
 
     finding: CaseFinding
@@ -48,6 +52,8 @@ class Measured:
     totals: Mapping[Key, float]
     hashes: Mapping[str, frozenset[str | None]]
     runs: tuple[Run, ...]
+    looks: tuple[int, ...] = ()
+    full_looks: tuple[int, ...] = ()
 
     @property
     def case(self) -> Case:
@@ -69,7 +75,8 @@ def measured_cases(results: Results) -> list[Measured]:
     made, limits = [], Limits.of(results)
     for case_id in order:
         checks = [check for check in results.checks if check.case_id == case_id]
-        found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits)
+        looks = looks_of(results.studies, case_id), full_looks_of(results.studies, case_id)
+        found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks)
         finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
         made.append(dataclasses.replace(found, finding=finding))
     return made
@@ -81,6 +88,7 @@ def _measured(
     label: str,
     relative_ci: float | None,
     limits: Limits,
+    looks: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> Measured:
     refuted = next((f"{c.outcome}: {c.reason}" for c in checks if c.outcome in REFUTING), None)
     everything, why = processes_of(attempts)
@@ -88,12 +96,14 @@ def _measured(
     light = _light(attempts, checks, main_unit(everything), runs, limits)
     if (fast := too_fast(attempts[-1].case, [p.step_s for p in everything], light)) is not None:
         refuted = refuted or f"invalid: {fast}"
+    if (mixed := _mixed([p.attempt for p in everything])) is not None:
+        refuted = refuted or f"invalid: {mixed}"
     if refuted:
         everything, why, runs = [], refuted, ()
     used, totals = main_unit(everything), totals_of(runs)
     entering = [*(p.attempt for p in used), *(run.last for run in runs)]
-    finding = with_steps(_named(attempts, checks, label, refuted), used, why)
-    finding = with_runs(finding, runs, list(totals.values()))
+    finding = with_steps(_named(attempts, checks, label, refuted), used, why, looks[0])
+    finding = with_runs(finding, runs, list(totals.values()), looks[1])
     finding = with_costs(finding, next((a.parameters for a in reversed(entering) if a.parameters), None))
     finding = with_light(finding, light)
     # A full run's window holds evaluations too: sampled processes say better what a step needs.
@@ -121,6 +131,8 @@ def _measured(
         totals=totals,
         hashes=_hashes(entering),
         runs=runs,
+        looks=looks[0],
+        full_looks=looks[1],
     )
 
 
@@ -145,7 +157,7 @@ def _named(
     outcomes: Counter[str] = Counter(a.outcome for a in attempts)
     outcomes.update(c.outcome for c in checks if c.outcome in REFUTING)
     if refuted and not any(c.outcome in REFUTING for c in checks):
-        outcomes["invalid"] += outcomes.pop("ok", 0)  # faster than the hardware: no process stands
+        outcomes["invalid"] += outcomes.pop("ok", 0)  # faster than the hardware, or mixed: no process stands
     runs = any(a.region == "train_run" for a in attempts)
     return CaseFinding(
         case_id=last.case_id,
@@ -185,7 +197,10 @@ def _flags(
         wide = (step.high / step.low) ** 0.5 - 1 > relative_ci
         flags["not_converged"] = step.n if wide else 0
     flags["uneven"] = sum(is_uneven(a) for a in entering)
-    if checks and all(c.outcome != "ok" and c.outcome not in REFUTING for c in checks):
+    flags["spilled"] = sum(map(has_spilled, entering))
+    flags["uneven_core"] = len(entering) if is_core_uneven(entering) else 0
+    here = {a.fingerprint_id for a in entering}
+    if not any(c.fingerprint_id in here and (c.outcome == "ok" or c.outcome in REFUTING) for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}
 
@@ -194,6 +209,14 @@ def _hashes(entering: Sequence[Attempt]) -> dict[str, frozenset[str | None]]:
     """What was worked on, by name: every value seen, None among them where a process did not say."""
     names = dict.fromkeys(name for a in entering for name in a.hashes)
     return {name: frozenset(a.hashes.get(name) for a in entering) for name in names}
+
+
+def _mixed(attempts: Sequence[Attempt]) -> str | None:
+    """Why the processes of a case did not all do its work: another version's net or order under one name."""
+    for name, values in _hashes(attempts).items():
+        if len(values - {None}) > 1:
+            return f"its processes worked on different {name} (their hashes differ)"
+    return None
 
 
 def _evidence(used: Sequence[Process], runs: Sequence[Run]) -> tuple[str, ...]:

@@ -30,6 +30,10 @@ STUDIED_TOO = {
 """A tuning's field under study frees what is read back of it as well."""
 
 
+ONE_SPEED = 1.1
+"""Readings of one core's speed (`core_loop_ns`) up to this factor apart are one speed."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
     """One fact that is not known to be equal. `unknown`: why it is not known, None where both values are."""
@@ -78,7 +82,7 @@ def gate(base: Side, candidate: Side, *, studied: frozenset[str] = frozenset()) 
     freed = {f"tuning.{name}" for name in studied} | studied
     freed |= {field for name in studied for field in STUDIED_TOO.get(name, ())}
     must = list(_differences(_must_match(base.attempt), _must_match(candidate.attempt)))
-    shown = _differences(_must_show(base), _must_show(candidate))
+    shown = (*_differences(_must_show(base), _must_show(candidate)), *_core_speed(base, candidate))
     return Gate(
         blocked=tuple(d for d in must if d.field not in freed),
         shown=(*(d for d in must if d.field in freed), *shown),
@@ -114,6 +118,16 @@ def _must_show(side: Side) -> dict[str, Any]:
         facts[field] = _Unknown(reason) if value is None and reason else value
     facts["machine"] = side.machine.platform_id
     return facts
+
+
+def _core_speed(base: Side, candidate: Side) -> Iterator[Difference]:
+    """The speed of one core, unless both are known and as good as equal: no two readings are the same."""
+    a, b = (side.attempt.observed.get("core_loop_ns") for side in (base, candidate))
+    known = [float(ns) for ns in (a, b) if isinstance(ns, int | float) and ns > 0]
+    if len(known) < 2:
+        yield Difference(field="core_loop_ns", base=a, candidate=b, unknown="not measured")
+    elif max(known) > ONE_SPEED * min(known):
+        yield Difference(field="core_loop_ns", base=a, candidate=b)
 
 
 def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -20,20 +20,25 @@ from breakeven.workloads import layers, models
 ONE = "one process"
 
 
-def with_steps(finding: CaseFinding, used: Sequence[Process], why: str | None) -> CaseFinding:
-    """Adds step time and rate with their intervals, and the parts of a forecast."""
+def with_steps(
+    finding: CaseFinding, used: Sequence[Process], why: str | None, looks: Sequence[int] = ()
+) -> CaseFinding:
+    """Adds step time and rate with their intervals, and the parts of a forecast.
+
+    `looks`: the numbers of processes at which the study might have added more (`records.replicates`).
+    """
     if not used:
         reason = why or "no process"
         return _because(finding, step_s=reason, samples_per_s=reason, epoch_s=reason, total_s=reason)
     steps, rates = [p.step_s for p in used], [p.samples_per_s for p in used]
-    ahead = forecast(used)
+    ahead = forecast(used, looks)
     evaluations = [evaluation_s(p.attempt) for p in used]
     finding = dataclasses.replace(
         finding,
         processes=len(used),
-        step_s=stats.case_interval(steps),
+        step_s=stats.case_interval(steps, looks=looks),
         step_point_s=stats.geometric_mean(steps),
-        samples_per_s=stats.case_interval(rates),
+        samples_per_s=stats.case_interval(rates, looks=looks),
         samples_per_s_point=stats.geometric_mean(rates),
         epoch_s=ahead.epoch_s,
         epoch_point_s=ahead.epoch_point_s,
@@ -51,7 +56,9 @@ def with_steps(finding: CaseFinding, used: Sequence[Process], why: str | None) -
     return _because(finding, **ahead.reasons, **single)
 
 
-def with_runs(finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float]) -> CaseFinding:
+def with_runs(
+    finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float], looks: Sequence[int] = ()
+) -> CaseFinding:
     """Adds what full runs took and learned. `judging`: totals of runs made in one process."""
     if not runs:
         return _because(finding, full_s="sampled; add --full", accuracy="sampled; add --full")
@@ -59,7 +66,7 @@ def with_runs(finding: CaseFinding, runs: Sequence[Run], judging: Sequence[float
     finding = dataclasses.replace(
         finding,
         processes=finding.processes or len(runs),
-        full_s=stats.case_interval(judging),
+        full_s=stats.case_interval(judging, looks=looks),
         full_points_s=tuple(run.total_s for run in runs if run.total_s is not None),
         resumed_runs=sum(run.resumed for run in runs),
         accuracies=accuracies,
@@ -133,9 +140,24 @@ def with_resources(
     if power is not None:
         # The window may hold changes of epoch too, so the step gets the mean power for its own time.
         joules = power * step if step else None
-        return dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
+        finding = dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
+        return _net(finding, attempts)
     nulls = (why for a in attempts for name, why in a.nulls.items() if name.split(".")[0] == "energy")
     return _because(finding, energy_j_per_step=next(nulls, "energy was not read"))
+
+
+def _net(finding: CaseFinding, attempts: Sequence[Attempt]) -> CaseFinding:
+    """Adds idle power and the energy of a step beyond it: what the work itself costs (R35)."""
+    idles = [w for a in attempts if a.energy and isinstance(w := a.energy.get("idle_w"), int | float)]
+    idle, power, step = _middle(idles), finding.power_w, finding.step_point_s
+    if idle is None or power is None:
+        nulls = (why for a in attempts for name, why in a.nulls.items() if name == "energy.idle_w")
+        return _because(finding, net_energy_j_per_step=next(nulls, "no idle power was measured"))
+    finding = dataclasses.replace(finding, idle_w=idle)
+    if idle >= power:
+        why = f"idle power ({idle:.0f} W) is not below the power of the window ({power:.0f} W)"
+        return _because(finding, net_energy_j_per_step=why)
+    return dataclasses.replace(finding, net_energy_j_per_step=(power - idle) * step if step else None)
 
 
 def _per(reading: Mapping[str, object], amount: str, of: str) -> float | None:

@@ -57,6 +57,8 @@ class CaseFinding:
     memory_mib: Mapping[str, float] = field(default_factory=dict)
     energy_j_per_step: float | None = None
     power_w: float | None = None
+    idle_w: float | None = None
+    net_energy_j_per_step: float | None = None
     flags: tuple[str, ...] = ()
     samples_s: tuple[float, ...] = ()
     evidence: tuple[str, ...] = ()

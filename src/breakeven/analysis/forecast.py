@@ -82,8 +82,8 @@ def total_s(process: Process) -> float | str:
     return once + attempt.work.recipe.epochs * (epoch + evaluation)
 
 
-def forecast(processes: Sequence[Process]) -> Forecast:
-    """Both forecasts with their intervals; of one process a point without an interval."""
+def forecast(processes: Sequence[Process], looks: Sequence[int] = ()) -> Forecast:
+    """Both forecasts with their intervals (`looks`: `stats.widening`); of one process a point alone."""
     epochs, why_epoch = _known(processes, epoch_s)
     totals, why_total = _known(processes, total_s)
     reasons = {}
@@ -92,9 +92,9 @@ def forecast(processes: Sequence[Process]) -> Forecast:
     if len(totals) < 2:
         reasons["total_s"] = why_total if not totals else "one process"
     return Forecast(
-        epoch_s=stats.case_interval(epochs),
+        epoch_s=stats.case_interval(epochs, looks=looks),
         epoch_point_s=stats.geometric_mean(epochs) if epochs else None,
-        total_s=stats.prediction_interval(totals),
+        total_s=stats.prediction_interval(totals, looks=looks),
         total_point_s=stats.geometric_mean(totals) if totals else None,
         reasons=reasons,
     )

@@ -5,10 +5,16 @@ does not fit is left out and pointed out, never averaged in.
 """
 
 import dataclasses
+import re
+from collections.abc import Iterable
 
 from breakeven.analysis.findings import QualityFinding
+from breakeven.records.canonical import ID_LENGTH, digest
 from breakeven.records.file import Results
-from breakeven.records.lines import Attempt
+from breakeven.records.lines import Attempt, Fingerprint
+
+JITTER = 5
+"""Different block times of one process from which on another process with all the same is a copy."""
 
 
 def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
@@ -17,8 +23,11 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
     kept: list[Attempt] = []
     seen: dict[str, Attempt] = {}
     parents: dict[tuple[str, str, str], Attempt] = {}
+    timed: dict[tuple[object, ...], Attempt] = {}
     for attempt in results.attempts:
         fault = _fault(attempt) or _clash(attempt, seen, parents)
+        if fault is None:
+            fault = _copied(attempt, timed)
         if fault is None:
             kept.append(attempt)
         elif fault:
@@ -33,6 +42,7 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
         )
         for fault, attempts in left_out.items()
     ]
+    findings += _edited(results.fingerprints)
     return dataclasses.replace(results, lines=(*others, *kept)), findings
 
 
@@ -65,3 +75,26 @@ def _clash(
     if sibling is not attempt and sibling.replicate != attempt.replicate:
         return "they share a parent process with another replicate of their case"
     return None
+
+
+def _copied(attempt: Attempt, timed: dict[tuple[object, ...], Attempt]) -> str | None:
+    """Why an attempt is another replicate's under a new number: no two processes agree to the nanosecond.
+
+    Times that hardly vary may agree (a simulated device without noise): then nothing is told.
+    """
+    if len({block.ns for block in attempt.blocks}) < JITTER:
+        return None
+    first = timed.setdefault((attempt.case_id, attempt.region, attempt.blocks), attempt)
+    return None if first is attempt else "they hold the times of another attempt, to the nanosecond (copied?)"
+
+
+def _edited(machines: Iterable[Fingerprint]) -> list[QualityFinding]:
+    """Machines whose id does not belong to their facts. An id of another form is another tool's own."""
+    edited = [
+        line
+        for line in machines
+        if re.fullmatch(f"[0-9a-f]{{{ID_LENGTH}}}", line.fingerprint_id)
+        and digest("fingerprint", {"platform": line.platform, "unit": line.unit}) != line.fingerprint_id
+    ]
+    text = "a machine's id does not belong to its facts (edited, or of a later version): do not believe them"
+    return [QualityFinding(flag="edited_machine", text=text, cases=0)] if edited else []

@@ -3,6 +3,7 @@
 Knows nothing about how a fingerprint is taken, only where it holds what.
 """
 
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,6 +26,16 @@ def machine(line: Fingerprint) -> dict[str, Any]:
     order = ("cpu", "cores", "gpu", "driver", "python", "torch")
     known = {fact: facts[fact] for fact in order if facts[fact] is not None}
     return {"fingerprint_id": line.fingerprint_id} | known
+
+
+def core_loop_ns(attempts: Sequence[Attempt], fingerprint_id: str) -> float | None:
+    """Median nanoseconds of the interpreter's fixed loop over a machine's processes: the speed of one core.
+
+    A step that waits for launches follows it, whatever the GPU (contract R20). None where none was measured.
+    """
+    seen = [a.observed.get("core_loop_ns") for a in attempts if a.fingerprint_id == fingerprint_id]
+    known = [float(ns) for ns in seen if isinstance(ns, int | float) and ns > 0]
+    return statistics.median(known) if known else None
 
 
 def cores_of(attempts: Sequence[Attempt], machines: Sequence[Mapping[str, Any]]) -> int | None:

@@ -17,6 +17,10 @@ OUTLIER = 5.0
 """Times the median step beyond which a block is pointed out (contract R5). It is kept all the same."""
 UNEVEN = 0.1
 """Share by which mean and median step of a process may differ: beyond it they tell two different stories."""
+SPILL, SPILL_MIB = 1.05, 64.0
+"""By how much the framework's peak may exceed the growth of the device's use: others may give memory back."""
+UNEVEN_CORE = 1.25
+"""Factor between the speeds of one core that no noise explains: another host, clock or neighbour."""
 STEP_REGIONS = ("train_step", "infer_call", "infer_stream")
 
 
@@ -57,6 +61,24 @@ def is_uneven(attempt: Attempt) -> bool:
     mean = sum(b.ns for b in blocks) / sum(b.n_steps for b in blocks)
     median = statistics.median(b.ns / b.n_steps for b in blocks)
     return median > 0 and abs(mean / median - 1) > UNEVEN
+
+
+def has_spilled(attempt: Attempt) -> bool:
+    """Whether the framework held more memory than the device's use grew by: part of it lay elsewhere.
+
+    A driver may give memory of the host instead of failing; the steps then cross the bus (contract R31). The
+    device's use holds the framework's context as well, so it is the larger number otherwise.
+    """
+    held, grown = (attempt.memory.get(key) for key in ("torch_allocated_peak_mib", "device_used_delta_mib"))
+    return held is not None and grown is not None and held > SPILL * max(grown, 0.0) + SPILL_MIB
+
+
+def is_core_uneven(attempts: Sequence[Attempt]) -> bool:
+    """Whether one core ran at clearly different speeds in the processes of a case (contract R20)."""
+    speeds = [
+        ns for a in attempts if isinstance(ns := a.observed.get("core_loop_ns"), int | float) and ns > 0
+    ]
+    return bool(speeds) and max(speeds) > UNEVEN_CORE * min(speeds)
 
 
 def process(attempt: Attempt) -> Process | str:

@@ -12,12 +12,14 @@ from breakeven.records.lines import Outcome
 # Flag -> what it means to a reader. The order is that of the findings: the worst first.
 MEANINGS = {
     "simulated": "a simulated device: planted numbers, not a measurement",
-    "unchecked": "what ran was not verified: its check did not finish",
+    "unchecked": "what ran was not verified: no check of it came to its end on this machine",
     "contended": "something else used the machine meanwhile",
     "throttled": "heat or a power limit lowered the clocks meanwhile",
     "outliers": "a block took over five times the usual step: kept, and its cause is unknown",
+    "spilled": "the framework held more memory than the device gave: part of it may have been the host's",
     "not_steady": "warm-up ended at its limit, times may still have been falling",
     "uneven": "the mean step of a process is far from its median: its speed changed while it was timed",
+    "uneven_core": "one core ran at speeds over 25 % apart in its processes: another host, clock, neighbour",
     "not_interleaved": "the two sides of a ratio were not measured in turn: no verdict (--fresh does)",
     "not_converged": "the interval is wider than the study asks for: more processes would narrow it",
     "short_epoch": "epochs too short to time their change apart: the steps include it",
@@ -39,11 +41,12 @@ def quality_of(
     missing: int,
     hosts: Collection[str | None] = (),
     starved: Collection[str] = (),
+    versions: Sequence[str] = (),
 ) -> list[QualityFinding]:
     """All that should be read beside the numbers. `missing`: cases of the study without any attempt.
 
     `hosts`: ids of cases on a GPU whose host's CPU is not known. `starved`: of those on an accelerator that
-    wait for input.
+    wait for input. `versions` of this tool that measured.
     """
     found = _flagged(cases)
     failed = [case for case in cases if not case.processes]
@@ -66,6 +69,10 @@ def quality_of(
     if waiting:
         text = "bound by input: its ratio says how the device is fed, not how fast it is"
         found.append(_finding("input_bound", text, waiting))
+    if len(versions) > 1:
+        said = " and ".join(versions)
+        text = f"several versions of breakeven measured here ({said}): --fresh measures all with one"
+        found.append(QualityFinding(flag="several_versions", text=text, cases=len(cases)))
     if missing:
         text = f"{missing} of {missing + len(cases)} cases of the study are not measured yet: run it again"
         found.append(QualityFinding(flag="not_run", text=text, cases=missing))

@@ -129,18 +129,22 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         )
     if not a or not b:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
-    return _compared(finding, a, b)
+    # Either side may have got more processes once it was seen.
+    sides = [m.looks if of == "step" else m.full_looks for m in (pair.base, pair.candidate)]
+    return _compared(finding, a, b, sorted({*sides[0], *sides[1]}))
 
 
 def _ceiling(base: float | None, candidate: float | None) -> float | None:
     return candidate / base if base and candidate else None
 
 
-def _compared(finding: RatioFinding, a: Mapping[Key, float], b: Mapping[Key, float]) -> _Draft:
+def _compared(
+    finding: RatioFinding, a: Mapping[Key, float], b: Mapping[Key, float], looks: Sequence[int]
+) -> _Draft:
     if not {unit for unit, _ in a} & {unit for unit, _ in b}:
         return _Draft(finding=_because(finding, "measured on different machines"), ratio=None)
     shared = [key for key in a if key in b]
-    ratio = stats.paired_ratio(a, b)
+    ratio = stats.paired_ratio(a, b, looks=looks)
     if ratio is not None:
         point = ratio.interval.estimate
         return _Draft(finding=dataclasses.replace(finding, ratio=ratio.interval, point=point), ratio=ratio)

@@ -3,8 +3,9 @@
 Knows nothing about how a finding is shown. Ratios are formed within one file only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from breakeven.analysis import naming
 from breakeven.analysis.bounds import bounds_of
@@ -20,15 +21,16 @@ from breakeven.analysis.findings import (
     Understanding,
 )
 from breakeven.analysis.integrity import believed
-from breakeven.analysis.machines import cores_of, machine
+from breakeven.analysis.machines import core_loop_ns, cores_of, machine
 from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
 from breakeven.analysis.scale import scale_of
 from breakeven.analysis.sentences import sentences_of
+from breakeven.analysis.types import slow_types
 from breakeven.records.file import Results
-from breakeven.records.lines import StudyLine
+from breakeven.records.lines import Attempt, Fingerprint, StudyLine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +71,9 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         quality=tuple(finding for file in files for finding in file.quality),
         skips=tuple(skip for study in studies for skip in study.skips),
         machines=tuple(
-            {line.fingerprint_id: machine(line) for r in results for line in r.fingerprints}.values()
+            {
+                line.fingerprint_id: _machine(line, results) for r in results for line in r.fingerprints
+            }.values()
         ),
         hidden_cases=sum(file.hidden for file in files),
         attempts=sum(len(r.attempts) for r in results),
@@ -80,7 +84,14 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
     )
 
 
+def _machine(line: Fingerprint, results: Sequence[Results]) -> Mapping[str, Any]:
+    """A machine's facts with the speed of one of its cores, where some process measured it."""
+    core = core_loop_ns([a for r in results for a in r.attempts], line.fingerprint_id)
+    return machine(line) | ({} if core is None else {"core_loop_ns": round(core, 1)})
+
+
 def _file(results: Results, show_all: bool) -> _File:
+    versions = _versions(results)
     results, left_out = believed(results)
     study = results.studies[-1] if results.studies else None
     everything = measured_cases(results)
@@ -105,12 +116,14 @@ def _file(results: Results, show_all: bool) -> _File:
         scale=tuple(scale),
         quality=(
             *left_out,
+            *slow_types(Limits.of(results).findings(), cases),
             *quality_of(
                 cases,
                 torn=results.torn,
                 missing=missing,
                 hosts=_hostless(results, shown),
                 starved=_starved(shown, shares),
+                versions=versions,
             ),
         ),
         sentences=tuple(
@@ -128,6 +141,17 @@ def _file(results: Results, show_all: bool) -> _File:
         hidden=len(everything) - len(shown),
         shares=tuple(shares),
     )
+
+
+def _versions(results: Results) -> list[str]:
+    """The versions of this tool that measured something: a study line stands before what its version adds."""
+    current, found = None, []
+    for line in results.lines:
+        if isinstance(line, StudyLine):
+            current = line.tool_version
+        elif isinstance(line, Attempt) and current is not None:
+            found.append(current)
+    return list(dict.fromkeys(found))
 
 
 def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:

@@ -24,8 +24,9 @@ from breakeven.report.view import (
 
 READING = (
     "A ratio is base time / candidate time at equal work: 2x means half the time.",
-    "Brackets and \u00b1 hold a 95 % interval over fresh processes, unless its note says otherwise; a "
-    "prediction interval is wider, for it holds for one further run.",
+    "Brackets and \u00b1 hold a 95 % interval over fresh processes, unless its note says otherwise, "
+    "widened where the study may add processes until it is narrow; a prediction interval is wider, for it "
+    "holds for one further run.",
     "faster and slower: the interval excludes 1 after Holm's correction over all cases. same: both one-sided "
     "tests place it within the margin. uncertain: neither, and how many processes would decide.",
     "as-written is the loop people write, each tuning after it adds one change, on the CPU as on the GPU: "

@@ -86,6 +86,8 @@ def _fields(c: CaseFinding, kinds: tuple[str, ...]) -> Iterator[tuple[str, Field
     yield from ((f"memory_{kind.removesuffix('_mib')}_mib", c.memory_mib.get(kind)) for kind in kinds)
     yield "energy_j_per_step", c.energy_j_per_step
     yield "power_w", c.power_w
+    yield "net_energy_j_per_step", c.net_energy_j_per_step
+    yield "idle_power_w", c.idle_w
     yield "process_steps_s", "; ".join(map(repr, c.samples_s))
 
 

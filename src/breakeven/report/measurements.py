@@ -177,6 +177,9 @@ def work(understanding: Understanding, names: Names) -> Section | None:
         number("energy a step"),
         number("power"),
     ]
+    known_idle = any(c.net_energy_j_per_step is not None for c in understanding.cases)
+    if known_idle:
+        columns.append(number("beyond idle"))
 
     def cells(c: CaseFinding) -> tuple[Cell, ...]:
         rate = None if c.tflop_per_s is None else c.tflop_per_s * 1e12
@@ -188,18 +191,26 @@ def work(understanding: Understanding, names: Names) -> Section | None:
             _of_ceiling(c),
             words.amount(c.energy_j_per_step, "J", why.get("energy_j_per_step", ""), c.evidence),
             words.amount(c.power_w, "W", why.get("power_w", ""), c.evidence),
+            *([_beyond_idle(c)] if known_idle else []),
         )
 
     note = (
         "FLOPs are the model's nominal ones, counted from its layers; the rate is nominal FLOPs over the "
         "time of a step, so an algorithm that saves arithmetic can pass the peak."
     )
+    if known_idle:
+        note += " Beyond idle: energy a step less what the board draws with nothing on it."
     if any(c.share_of_ceiling is not None for c in understanding.cases):
         note += (
             " Of ceiling: as a share of the fastest matrix product measured here at the precision that ran."
         )
     shown = [c for c in understanding.cases if c.step_point_s or c.step_s]
     return _section("work", "Work and energy", note, columns, cells, shown, names)
+
+
+def _beyond_idle(c: CaseFinding) -> Cell:
+    why = c.reasons.get("net_energy_j_per_step", "")
+    return words.amount(c.net_energy_j_per_step, "J", why, c.evidence)
 
 
 def _of_ceiling(c: CaseFinding) -> Cell:

@@ -32,8 +32,11 @@ from breakeven.timing import (
     sample_training,
     train_epochs,
 )
+from breakeven.timing.core import core_loop_ns
 from breakeven.timing.cpu import core_ids_for, offered_cores
 from breakeven.timing.probes import Baseline, gpu_baseline, probes_for
+from breakeven.timing.probes.energy import NO_IDLE
+from breakeven.timing.readings import Null
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
 """Environment variable that tells a child which descriptor its events go to."""
@@ -88,8 +91,10 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             with _prepared(case) as (prepared, _):
                 _require_threads(case, prepared.observed())
                 return _check(prepared)
+        # Before anything of the case is there, and so outside all that is timed. A simulation has no core.
+        core_ns = None if case.device.kind == "sim" else core_loop_ns()
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
-        probes = {probe.name: probe for probe in probes_for(case.device)}
+        probes = {probe.name: probe for probe in probes_for(case.device, idle_w=_idle(request))}
         with _prepared(case) as (prepared, startup_ns):
             run = {"attempt": _attempt, "full": _full}[request["what"]]
             compiled = built(prepared)
@@ -97,6 +102,8 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             facts = _facts(prepared, startup_ns, request)
             facts |= {} if compiled is None else {"compile": compiled}
             facts["observed"] |= result.pop("observed", {})
+            if core_ns is not None:
+                facts["observed"]["core_loop_ns"] = round(core_ns, 3)
             _require_threads(case, facts["observed"])
             whole = facts | result
             # What the attempt filled needs no reason any more.
@@ -128,6 +135,14 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
+def _idle(request: Mapping[str, Any]) -> float | Null:
+    """The device's idle power, as the runner measured it before the run's first attempt."""
+    found = request.get("idle", {})
+    if "w" in found:
+        return float(found["w"])
+    return Null(reason=str(found.get("reason", NO_IDLE.reason)))
+
+
 def _offer_cores(device: Device, cores: Sequence[int] | None) -> None:
     """Binds this process to the cores of its device, and no fewer: a library may have bound the parent."""
     if not hasattr(os, "sched_setaffinity"):
@@ -143,6 +158,9 @@ def _require_threads(case: Case, observed: Mapping[str, Any]) -> None:
     used, asked = observed.get("threads"), case.tuning.threads
     if case.device.kind != "cpu" or not isinstance(used, int):
         return
+    # OpenMP starts no more than this, whatever number of threads a library reads back from it.
+    limit = os.environ.get("OMP_THREAD_LIMIT", "")
+    used = min(used, int(limit)) if limit.isdecimal() and int(limit) > 0 else used
     wanted = offered_cores().threads if asked == "auto" else int(asked)
     if used < wanted:
         raise Mismatch(

@@ -26,7 +26,8 @@ from breakeven.records.lines import (
     StudyLine,
     steady_step_ns,
 )
-from breakeven.runner import ceilings, full
+from breakeven.records.replicates import looks_of
+from breakeven.runner import ceilings, full, idle
 from breakeven.runner.plan import Plan, PlannedCase, schedule
 from breakeven.runner.session import (
     Event,
@@ -39,11 +40,7 @@ from breakeven.runner.session import (
     send,
 )
 from breakeven.runner.study import Study, resolved
-from breakeven.stats import case_interval
-
-REPLICATE_STEPS = (3, 5, 10)
-"""Processes a case gets: more are added until its interval is narrow enough (design: 3, 5, 10)."""
-
+from breakeven.stats import case_interval, looks_between
 
 ENERGY_WINDOW_S = 2.5
 """Seconds of steady steps on a GPU: 20 update periods of NVML's energy counter (100 ms each, contract R32)
@@ -132,7 +129,8 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
         skips=tuple({"what": skip.what, "reason": skip.reason} for skip in session.plan.skips),
     )
     last = next((old for old in reversed(session.lines) if isinstance(old, StudyLine)), None)
-    if last is None or (last.study, last.case_ids) != (line.study, line.case_ids):
+    said = (line.study, line.case_ids, line.tool_version)
+    if last is None or (last.study, last.case_ids, last.tool_version) != said:
         session.append(line)
 
 
@@ -184,6 +182,7 @@ def _round(session: Session, wanted: Mapping[str, int]) -> str | None:
         if replicate < wanted[planned.case.case_id]
         and _missing(session, planned.case, replicate, "train_step")
     ]
+    idle.take(session, (planned.case.device for *_, planned in todo))
     session.total = session.done + len(todo)
     session.tell("start")
     last_replicate = None
@@ -243,6 +242,7 @@ def _one(session: Session, planned: PlannedCase, replicate: int, order: int) -> 
         )
     else:
         request = {"what": "attempt", "plan": _sampling(session.study, case)}
+        request |= idle.request(session, case.device)
         line = attempt_once(session, planned, replicate, order, "train_step", request)
     session.spent.append(time.monotonic() - started)
     session.add(line, label(planned))
@@ -300,8 +300,13 @@ def _check_line(session: Session, case: Case, started: str, result: Mapping[str,
 
 
 def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Cases whose interval over processes is still too wide get the next number of replicates."""
+    """Cases whose interval over processes is still too wide get the next number of replicates.
+
+    The interval is the one that is shown in the end, widened for having asked.
+    """
     study = session.study
+    steps = looks_between(study.replicates, study.max_replicates)
+    studies = [line for line in session.lines if isinstance(line, StudyLine)]
     more = dict(wanted)
     for case_id, count in wanted.items():
         medians = [
@@ -310,11 +315,10 @@ def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, i
             if a.case_id == case_id and a.region == "train_step" and a.outcome == "ok"
             if (ns := steady_step_ns(a)) is not None
         ]
-        interval = case_interval(medians) if len(medians) >= 2 else None
+        interval = case_interval(medians, looks=looks_of(studies, case_id))
         if interval is None or (interval.high / interval.low) ** 0.5 - 1 <= study.relative_ci:
             continue
-        step = next((n for n in REPLICATE_STEPS if n > count), count)
-        more[case_id] = min(max(step, count), study.max_replicates)
+        more[case_id] = next((n for n in steps if n > count), count)
     return more
 
 

@@ -20,6 +20,7 @@ from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open
 from breakeven.runner.study import Study
 from breakeven.runner.wire import case_to_json
 from breakeven.timing.loop import Phase
+from breakeven.timing.readings import Null
 
 PHASES = get_args(Phase)
 
@@ -59,6 +60,7 @@ class Session:
     done: int = 0
     total: int = 0
     spent: list[float] = field(default_factory=list)
+    idle: dict[str, float | Null] = field(default_factory=dict)
 
     def attempts(self) -> list[Attempt]:
         return [line for line in self.lines if isinstance(line, Attempt)]

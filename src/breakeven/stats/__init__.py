@@ -24,9 +24,10 @@ from breakeven.stats.intervals import (
     geometric_mean_ratio,
     prediction_interval,
     slope_interval,
-    t_quantile,
 )
 from breakeven.stats.samples import median_interval, percentile, samples_for_percentile, steady
+from breakeven.stats.sequential import looks_between, nominal_confidence, widening
+from breakeven.stats.student import t_quantile
 
 __all__ = [
     "Equivalence",
@@ -39,7 +40,9 @@ __all__ = [
     "geometric_mean",
     "geometric_mean_ratio",
     "holm",
+    "looks_between",
     "median_interval",
+    "nominal_confidence",
     "paired_ratio",
     "percentile",
     "prediction_interval",
@@ -51,4 +54,5 @@ __all__ = [
     "t_quantile",
     "verdict",
     "welch_ratio",
+    "widening",
 ]

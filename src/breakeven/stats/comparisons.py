@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from breakeven.stats.intervals import Interval, from_logs, logs_of, mean_and_variance, t_quantile, two_sided
+from breakeven.stats.intervals import Interval, from_logs, logs_of, mean_and_variance
+from breakeven.stats.sequential import widening
+from breakeven.stats.student import t_quantile, two_sided
 
 K = TypeVar("K")
 
@@ -72,12 +74,14 @@ class _Welch:
 
 
 def paired_ratio(
-    base: Mapping[K, float], cand: Mapping[K, float], *, confidence: float = 0.95
+    base: Mapping[K, float], cand: Mapping[K, float], *, confidence: float = 0.95, looks: Sequence[int] = ()
 ) -> Ratio | None:
     """Ratio within one file: Student t on the log ratios of values with equal keys (replicates).
 
     What the replicates share (the hour, the temperature, a neighbour) cancels. A key found on one side only
-    is left out. None for fewer than two pairs; ValueError for a value that is not positive and finite.
+    is left out. `looks`: where either side might have got more processes; the standard error is then larger
+    by `sequential.widening`, for interval, p-value and verdict alike. None for fewer than two pairs;
+    ValueError for a value that is not positive and finite.
     """
     keys = [key for key in base if key in cand]
     base_logs = logs_of((base[key] for key in keys), "base values")
@@ -87,7 +91,10 @@ def paired_ratio(
         return None
     mean, variance = mean_and_variance([b - c for b, c in zip(base_logs, cand_logs, strict=True)])
     sd = math.sqrt(variance)
-    return _ratio(mean, sd / math.sqrt(n), n - 1, n=n, confidence=confidence, log_sd=sd, df_a_process=1.0)
+    se = sd * widening(n, looks, confidence=confidence) / math.sqrt(n)
+    # A larger run is widened too, but as its last look is: by less than a small one.
+    sd *= widening(max(n, *looks), looks, confidence=confidence) if looks else 1.0
+    return _ratio(mean, se, n - 1, n=n, confidence=confidence, log_sd=sd, df_a_process=1.0)
 
 
 def welch_ratio(base: Iterable[float], cand: Iterable[float], *, confidence: float = 0.95) -> Ratio | None:

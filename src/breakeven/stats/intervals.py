@@ -8,8 +8,10 @@ interval here is made on logs and back-transformed: it is equivariant under a ch
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeVar
+
+from breakeven.stats.sequential import widening
+from breakeven.stats.student import t_quantile, two_sided
 
 K = TypeVar("K")
 
@@ -37,28 +39,6 @@ class Interval:
         return self.low <= value <= self.high
 
 
-@lru_cache(maxsize=4096)
-def t_quantile(probability: float, df: float) -> float:
-    """Quantile of Student's t; `df` need not be whole (Welch-Satterthwaite).
-
-    Raises ValueError outside 0 < probability < 1 or df > 0.
-    """
-    if not 0 < probability < 1 or not df > 0:
-        raise ValueError(f"no t quantile at probability {probability!r} with {df!r} degrees of freedom")
-    # Not scipy.stats, whose import takes twice as long, and not at import time: most commands need no
-    # quantile.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, probability))
-
-
-def two_sided(confidence: float) -> float:
-    """Upper probability of a central interval: 0.975 for 0.95. ValueError outside 0 < confidence < 1."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
-    return 0.5 + confidence / 2
-
-
 def logs_of(values: Iterable[float], what: str) -> list[float]:
     """Natural logs. Raises ValueError naming `what` where a value is not positive and finite."""
     logs = []
@@ -84,7 +64,7 @@ def from_logs(mean: float, half_width: float, *, confidence: float, n: int) -> I
 
 
 def _log_t_interval(
-    values: Iterable[float], what: str, confidence: float, one_more: float
+    values: Iterable[float], what: str, confidence: float, one_more: float, looks: Sequence[int]
 ) -> Interval | None:
     probability = two_sided(confidence)
     logs = logs_of(values, what)
@@ -93,30 +73,36 @@ def _log_t_interval(
         return None
     mean, variance = mean_and_variance(logs)
     half_width = t_quantile(probability, n - 1) * math.sqrt(variance * (1 / n + one_more))
+    half_width *= widening(n, looks, confidence=confidence)
     return from_logs(mean, half_width, confidence=confidence, n=n)
 
 
-def case_interval(process_medians: Iterable[float], *, confidence: float = 0.95) -> Interval | None:
+def case_interval(
+    process_medians: Iterable[float], *, confidence: float = 0.95, looks: Sequence[int] = ()
+) -> Interval | None:
     """Interval of a case from one median a process (any unit): Student t on their logs, back-transformed.
 
     The process is the unit of repetition: samples of one process share its memory layout, tuned kernels and
     clocks, and an interval pooled from them misses the truth nearly always. The estimate is the geometric
-    mean. A bootstrap of 3-10 values covers 74-88 % instead of 95 %. None for fewer than two processes;
-    ValueError for a median that is not positive and finite. Reference: Student, "The probable error of a
-    mean", Biometrika 6 (1908).
+    mean. A bootstrap of 3-10 values covers 74-88 % instead of 95 %. `looks`: the numbers of processes at
+    which it was asked whether to add more (`sequential.widening`); none for a number fixed beforehand. None
+    for fewer than two processes; ValueError for a median that is not positive and finite. Reference: Student,
+    "The probable error of a mean", Biometrika 6 (1908).
     """
-    return _log_t_interval(process_medians, "process medians", confidence, one_more=0.0)
+    return _log_t_interval(process_medians, "process medians", confidence, one_more=0.0, looks=looks)
 
 
-def prediction_interval(process_totals: Iterable[float], *, confidence: float = 0.95) -> Interval | None:
+def prediction_interval(
+    process_totals: Iterable[float], *, confidence: float = 0.95, looks: Sequence[int] = ()
+) -> Interval | None:
     """Interval for the total of one further process, from the totals of n processes (any unit, not their
     logs).
 
     t on logs with the factor sqrt(1 + 1/n): the next run deviates itself, whatever is known of the mean. With
-    4 % spread and n = 3 it is about plus or minus 20 %. None for n = 1; ValueError as `case_interval`.
+    4 % spread and n = 3 it is about plus or minus 20 %. `looks`, None and ValueError as `case_interval`.
     Reference: Hahn and Meeker, Statistical Intervals (1991).
     """
-    return _log_t_interval(process_totals, "process totals", confidence, one_more=1.0)
+    return _log_t_interval(process_totals, "process totals", confidence, one_more=1.0, looks=looks)
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist, median
 
-from breakeven.stats.intervals import Interval, two_sided
+from breakeven.stats.intervals import Interval
+from breakeven.stats.student import two_sided
 
 # Above this many samples the normal approximation of the binomial gives the exact rank or one beside it.
 EXACT_UP_TO = 1000

@@ -8,7 +8,7 @@ import hashlib
 import os
 import platform as python_platform
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from breakeven.records.canonical import digest
@@ -23,9 +23,13 @@ from breakeven.timing.readings import SYSTEM, Null, told
 __all__ = ["Concern", "Cores", "core_ids_for", "findings_for_doctor", "fingerprint", "offered_cores"]
 
 STEERING = (
-    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "ATEN_", "TORCH_", "PYTORCH_",
+    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "ATEN_", "TORCH", "PYTORCH_",
     "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_", "XLA_", "TF_", "JAX_", "ORT_", "OV_", "MALLOC_",
+    "TRITON_", "GLIBC_TUNABLES", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONOPTIMIZE", "PYTHONTRACEMALLOC",
+    "PYTHON_GIL", "PYTHON_JIT",
 )  # fmt: skip
+PRELOADED = "LD_PRELOAD"
+"""Libraries put before all others, such as another allocator: which ones, without their folders."""
 FOLDERS = ("_HOME", "_PATH", "_DIR", "_CACHE", "_ROOT")
 LONGEST_VALUE = 80
 
@@ -71,14 +75,19 @@ def fingerprint(
 def steering(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that steer what libraries compute with: threads, instruction sets, precision, allocators.
 
-    A forgotten DNNL_MAX_CPU_ISA makes another machine of this one. Folders are left out: they steer nothing
-    and name their owner.
+    A forgotten DNNL_MAX_CPU_ISA, or a preloaded allocator, makes another machine of this one. Folders are
+    left out: they steer nothing and name their owner.
     """
-    return {
+    found = {
         name: value[:LONGEST_VALUE]
-        for name, value in sorted(environ.items())
+        for name, value in environ.items()
         if name.startswith(STEERING) and not name.endswith(FOLDERS) and "/" not in value
     }
+    # Both separators that ld.so takes.
+    libraries = [PurePosixPath(path).name for path in environ.get(PRELOADED, "").replace(":", " ").split()]
+    if libraries:
+        found[PRELOADED] = " ".join(libraries)[:LONGEST_VALUE]
+    return dict(sorted(found.items()))
 
 
 def _gpu_facts(

@@ -3,6 +3,8 @@
 Knows nothing about frameworks, devices or time: it counts.
 Convention: one multiply-accumulate is 2 FLOPs and only convolutions and matrix products count, as in
 torch.utils.flop_counter (bias, normalisation, pooling and activation count 0 FLOPs but move bytes).
+Attention counts the two products that it is made of and twice as many backward, as torch counts its `math`
+kernel: fused kernels compute the scores again in the backward pass, which is their way and not the work.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from breakeven.errors import UserError
 WINOGRAD_TILE = 4
 """Outputs along a side of a tile of the thriftiest convolution in use, F(4x4, 3x3): Lavin and Gray 2016."""
 
-Shape: TypeAlias = tuple[int, ...]  # (channels, height, width) or (features,): one sample, no batch
+Shape: TypeAlias = tuple[int, ...]
+"""Of one sample, no batch: (channels, height, width), (tokens, features) or (features,)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +48,7 @@ class BatchNorm2d:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Linear:
-    """y = x W^T + b; weight [out, in]."""
+    """y = x W^T + b over the last extent; weight [out, in]."""
 
     name: str
     in_features: int
@@ -89,21 +92,73 @@ class Dropout:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LayerNorm:
+    """Over the last extent, with the biased variance."""
+
+    name: str
+    features: int
+    eps: float = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GELU:
+    """x * Phi(x) with the exact normal distribution function, not its tanh approximation."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tokens:
+    """(C, H, W) -> (1 + H * W, C): a learned class token, then the pixels row by row; plus learned positions.
+
+    cls_token [1, 1, C], pos_embed [1, 1 + H * W, C]; `pixels` is H * W.
+    """
+
+    name: str
+    channels: int
+    pixels: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attention:
+    """softmax(q k^T / sqrt(d)) v for each head: (tokens, 3 C) -> (tokens, C), d = C / heads, no mask.
+
+    The last extent is q, k, v in that order, each of them head by head. The products that make q, k, v and
+    that mix the heads are Linear layers before and after this one.
+    """
+
+    name: str
+    heads: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassToken:
+    """(tokens, C) -> (C,): the first token alone."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Residual:
-    """relu(main(x) + shortcut(x)); an empty shortcut is the identity. The ReLU is part of this node."""
+    """main(x) + shortcut(x), then ReLU unless `relu` is False; an empty shortcut is the identity."""
 
     name: str
     main: tuple[Node, ...]
     shortcut: tuple[Node, ...] = ()
+    relu: bool = True
 
 
-Leaf: TypeAlias = Conv2d | BatchNorm2d | Linear | ReLU | MaxPool2d | AdaptiveAvgPool2d | Flatten | Dropout
+TokenLeaf: TypeAlias = LayerNorm | GELU | Tokens | Attention | ClassToken
+Leaf: TypeAlias = (
+    Conv2d | BatchNorm2d | Linear | ReLU | MaxPool2d | AdaptiveAvgPool2d | Flatten | Dropout | TokenLeaf
+)
 Node: TypeAlias = Leaf | Residual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
-    """A net: its nodes run in turn. Names are torchvision's state-dict prefixes, each used once."""
+    """A net: its nodes run in turn. Names are state-dict prefixes, each used once:
+    torchvision's for convolutional nets, timm's for the ViTs."""
 
     name: str
     num_classes: int
@@ -116,7 +171,8 @@ class LayerCost:
     """Cost of one layer per sample; but a pass touches `parameters` and `weight_bytes` once a batch.
 
     Bytes are the traffic of unfused kernels that read and write each tensor once: an estimate that
-    fusion and caches undercut and that workspaces exceed.
+    fusion and caches undercut and that workspaces exceed. Attention is one kernel whose scores never
+    leave the chip (Dao et al. 2022): one that writes them moves more.
     """
 
     name: str
@@ -156,21 +212,40 @@ def out_shape(node: Leaf, shape: Shape) -> Shape:
             return (node.out_channels, *_window(node, shape))
         case MaxPool2d():
             return (shape[0], *_window(node, shape))
-        case Linear(in_features=features) if shape == (features,):
-            return (node.out_features,)
+        case Linear(in_features=features) if len(shape) < 3 and shape[-1] == features:
+            return (*shape[:-1], node.out_features)
         case AdaptiveAvgPool2d():
             return (shape[0], 1, 1)
         case Flatten():
             return (prod(shape),)
-        case ReLU() | Dropout():
+        case ReLU() | GELU() | Dropout():
             return shape
         case BatchNorm2d(channels=channels) if shape[0] == channels:
             return shape
-    raise UserError(f"layer {node.name} can't take an input of shape {shape}; use the model's own")
+        case LayerNorm() | Tokens() | Attention() | ClassToken():
+            return _token_shape(node, shape)
+    raise _misfit(node, shape)
+
+
+def _token_shape(node: LayerNorm | Tokens | Attention | ClassToken, shape: Shape) -> Shape:
+    match node:
+        case LayerNorm(features=features) if shape[-1] == features:
+            return shape
+        case Tokens(channels=channels) if shape[0] == channels and prod(shape[1:]) == node.pixels:
+            return (1 + node.pixels, channels)
+        case Attention() if len(shape) == 2 and shape[1] % (3 * node.heads) == 0:
+            return (shape[0], shape[1] // 3)
+        case ClassToken() if len(shape) == 2:
+            return shape[1:]
+    raise _misfit(node, shape)
+
+
+def _misfit(node: Leaf, shape: Shape) -> UserError:
+    return UserError(f"layer {node.name} can't take an input of shape {shape}; use the model's own")
 
 
 def parameter_shapes(node: Leaf) -> dict[str, Shape]:
-    """Trained tensors of a leaf: {'weight': shape, 'bias': shape}, empty for a layer without any."""
+    """Trained tensors of a leaf, as {'weight': shape, 'bias': shape}; empty for a layer without any."""
     match node:
         case Conv2d():
             weight: Shape = (node.out_channels, node.in_channels, node.kernel, node.kernel)
@@ -180,12 +255,19 @@ def parameter_shapes(node: Leaf) -> dict[str, Shape]:
             return {"weight": weight} | ({"bias": (node.out_features,)} if node.bias else {})
         case BatchNorm2d():
             return {"weight": (node.channels,), "bias": (node.channels,)}
+        case LayerNorm():
+            return {"weight": (node.features,), "bias": (node.features,)}
+        case Tokens():
+            return {
+                "cls_token": (1, 1, node.channels),
+                "pos_embed": (1, 1 + node.pixels, node.channels),
+            }
         case _:
             return {}
 
 
 def layer_costs(model: Model, dtype_bytes: int = 4) -> list[LayerCost]:
-    """Cost of every layer in order of execution; a Residual adds layers `NAME.add` and `NAME.relu`.
+    """Cost of every layer in order of execution; a Residual adds layers `NAME.add` and, with it, `NAME.relu`.
 
     `dtype_bytes` is the size of an activation and of a weight: 4 for FP32 and TF32, 2 for FP16 and BF16.
     """
@@ -259,7 +341,8 @@ def _costs(
             assert after_main == after_shortcut, f"{node.name}: {after_main} + {after_shortcut}"
             yield _add(node.name, after_main, shape, trained, size)
             shape, trained = after_main, main_trained or shortcut_trained
-            yield _leaf(ReLU(name=f"{node.name}.relu"), shape, trained, size)
+            if node.relu:
+                yield _leaf(ReLU(name=f"{node.name}.relu"), shape, trained, size)
         else:
             cost = _leaf(node, shape, trained, size)
             yield cost
@@ -270,39 +353,60 @@ def _costs(
 def _leaf(node: Leaf, shape: Shape, trained: bool, size: int) -> LayerCost:
     made = out_shape(node, shape)
     parameters = sum(prod(tensor) for tensor in parameter_shapes(node).values())
-    read, written = prod(shape) * size, prod(made) * size
-    flops = backward_read = 0
-    match node:
-        case Conv2d():
-            flops = 2 * prod(made) * node.in_channels * node.kernel**2
-        case Linear():
-            flops = 2 * node.in_features * node.out_features
-    match node:
-        case Flatten():
-            read = written = 0  # a view: nothing moves
-        case Conv2d() | Linear():  # two kernels read the output's gradient, one the saved input
-            backward_read = read + written * (2 if trained else 1)
-        case BatchNorm2d():  # the output's gradient and the saved input
-            backward_read = read + written
-        case AdaptiveAvgPool2d():
-            backward_read = written if trained else 0
-        case _:  # the output's gradient and a saved output, mask or index
-            backward_read = 2 * written if trained else 0
+    forward, for_input, for_weights = _products(node, shape, made)
+    view = isinstance(node, Flatten | ClassToken)  # nothing moves
+    read, written = (0, 0) if view else (prod(shape) * size, prod(made) * size)
+    backward_read, backward_written = _backward_bytes(node, prod(shape) * size, prod(made) * size, trained)
     return LayerCost(
         name=node.name,
         kind=type(node).__name__,
         in_shape=shape,
         out_shape=made,
         parameters=parameters,
-        flops=flops,
-        input_grad_flops=flops if trained else 0,
-        weight_grad_flops=flops,
+        flops=forward,
+        input_grad_flops=for_input if trained else 0,
+        weight_grad_flops=for_weights,
         bytes_read=read,
         bytes_written=written,
         backward_bytes_read=backward_read,
-        backward_bytes_written=read if trained else 0,
+        backward_bytes_written=backward_written,
         weight_bytes=parameters * size,
     )
+
+
+def _products(node: Leaf, shape: Shape, made: Shape) -> tuple[int, int, int]:
+    """FLOPs forward, for the gradient of the input and for that of the weights."""
+    match node:
+        case Conv2d():
+            flops = 2 * prod(made) * node.in_channels * node.kernel**2
+            return flops, flops, flops
+        case Linear():
+            flops = 2 * prod(made) * node.in_features
+            return flops, flops, flops
+        case Attention():  # scores and their product with v; each product has two factors to differentiate
+            flops = 2 * 2 * shape[0] * prod(made)
+            return flops, 2 * flops, 0
+    return 0, 0, 0
+
+
+def _backward_bytes(node: Leaf, taken: int, made: int, trained: bool) -> tuple[int, int]:
+    """Bytes read and written backward by a layer with `taken` bytes of input and `made` of output."""
+    wanted = taken if trained else 0  # the input's gradient, if anybody asks for it
+    match node:
+        case Flatten():
+            return 0, 0  # a view of the gradient
+        case Conv2d() | Linear():  # two kernels read the output's gradient, one the saved input
+            return taken + made * (2 if trained else 1), wanted
+        case BatchNorm2d() | LayerNorm():  # the output's gradient and the saved input
+            return taken + made, wanted
+        case Tokens():  # the output's gradient, summed over the batch for the two tensors
+            return made, wanted
+        case Attention():  # q, k, v, the saved output and its gradient
+            return (taken + 2 * made, wanted) if trained else (0, 0)
+        case AdaptiveAvgPool2d() | ClassToken():
+            return made if trained else 0, wanted
+        case _:  # the output's gradient and a saved output, input, mask or index
+            return 2 * made if trained else 0, wanted
 
 
 def _add(name: str, made: Shape, taken: Shape, trained: bool, size: int) -> LayerCost:

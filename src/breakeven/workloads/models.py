@@ -1,6 +1,7 @@
-"""The models that can be named: a small convolutional net and the ResNets, with two stems.
+"""The models that can be named: a small convolutional net in six widths, the ResNets with two stems, ViTs.
 
 Knows nothing about frameworks or weights: it only declares layers.
+simple-cnn-wX has X times as many channels and hidden features as simple-cnn.
 ResNets: He et al. 2016 (arXiv:1512.03385) as torchvision builds them ("v1.5": a bottleneck's stride is in
 its 3x3 convolution); the -cifar stem (3x3, stride 1, no pooling) is the usual change for 32x32 images.
 """
@@ -28,6 +29,7 @@ from breakeven.workloads.layers import (
     layer_costs,
     parameter_count,
 )
+from breakeven.workloads.vit import vit
 
 InputShape = tuple[int, int, int]
 Builder = Callable[[int, InputShape], tuple[Node, ...]]  # (num_classes, input_shape) -> nodes
@@ -78,11 +80,14 @@ def _facts(name: str) -> ModelFacts:
     )
 
 
-def _simple_cnn(num_classes: int, input_shape: InputShape) -> tuple[Node, ...]:
-    """Three 3x3 convolutions (32, 64, 128), each ReLU and 2x2 pooling, then two linear layers (192)."""
+def simple_cnn(num_classes: int, input_shape: InputShape, *, base: int = 32) -> tuple[Node, ...]:
+    """Three 3x3 convolutions, each ReLU and 2x2 pooling, then two linear layers.
+
+    Channels are base, 2 base and 4 base, hidden features 6 base: 32, 64, 128 and 192 if nothing is said.
+    """
     channels, height, width = input_shape
     nodes: list[Node] = []
-    for block, out in enumerate((32, 64, 128)):
+    for block, out in enumerate((base, 2 * base, 4 * base)):
         first = 3 * block
         nodes += [
             Conv2d(
@@ -101,9 +106,9 @@ def _simple_cnn(num_classes: int, input_shape: InputShape) -> tuple[Node, ...]:
     return (
         *nodes,
         Flatten(name="flatten"),
-        Linear(name="classifier.0", in_features=features, out_features=192),
+        Linear(name="classifier.0", in_features=features, out_features=6 * base),
         ReLU(name="classifier.1"),
-        Linear(name="classifier.2", in_features=192, out_features=num_classes),
+        Linear(name="classifier.2", in_features=6 * base, out_features=num_classes),
     )
 
 
@@ -197,4 +202,15 @@ def _resnet_family() -> dict[str, Builder]:
     }
 
 
-MODELS: dict[str, Builder] = {"simple-cnn": _simple_cnn, **_resnet_family()}
+def _width_series() -> dict[str, Builder]:
+    """By name, narrowest first; the width between half and double is simple-cnn itself."""
+    bases = {"-w0.25": 8, "-w0.5": 16, "": 32, "-w2": 64, "-w4": 128, "-w8": 256}
+    return {f"simple-cnn{suffix}": partial(simple_cnn, base=base) for suffix, base in bases.items()}
+
+
+def _vit_family() -> dict[str, Builder]:
+    sizes = {"vit-tiny": (192, 3), "vit-small": (384, 6), "vit-base": (768, 12)}
+    return {name: partial(vit, width=width, heads=heads) for name, (width, heads) in sizes.items()}
+
+
+MODELS: dict[str, Builder] = {**_width_series(), **_resnet_family(), **_vit_family()}

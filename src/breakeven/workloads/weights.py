@@ -1,10 +1,11 @@
 """Initial weights of a declared model, equal bit for bit for every runtime and processor.
 
-Knows nothing about frameworks: names and shapes are those of torchvision's state dict.
+Knows nothing about frameworks: names and shapes are those of the declared layers.
 Convolutions have the variance of Kaiming's normal initialisation (He et al. 2015: 2 / fan out for ReLU),
-linear layers and biases torch's default (uniform within 1 / sqrt(fan in)). The convolutions' distribution
-is uniform, not normal: it needs only exact IEEE arithmetic, while the logarithm and cosine of a
-normal draw differ in the last bit between processors and libraries.
+linear layers and biases torch's default (uniform within 1 / sqrt(fan in)), class token and positions the
+usual standard deviation of 0.02. Distributions are uniform, not normal: that needs only exact IEEE
+arithmetic, while the logarithm and cosine of a normal draw differ in the last bit between processors and
+libraries. Normalisations start as the identity.
 """
 
 from __future__ import annotations
@@ -15,10 +16,23 @@ from math import prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.workloads.layers import BatchNorm2d, Conv2d, Leaf, Linear, Model, leaves, parameter_shapes
+from breakeven.workloads.layers import (
+    BatchNorm2d,
+    Conv2d,
+    LayerNorm,
+    Leaf,
+    Linear,
+    Model,
+    Tokens,
+    leaves,
+    parameter_shapes,
+)
 from breakeven.workloads.philox import derive, symmetric
 
 Weights = dict[str, NDArray[np.float32]]
+
+TOKEN_STD = 0.02
+"""Standard deviation of class token and positions, as in DeiT (Touvron et al. 2021)."""
 
 
 def initial_weights(model: Model, seed: int) -> Weights:
@@ -29,7 +43,10 @@ def initial_weights(model: Model, seed: int) -> Weights:
     weights: Weights = {}
     for leaf in leaves(model.nodes):
         if isinstance(leaf, BatchNorm2d):
-            weights |= _batch_norm(leaf)
+            weights |= _identity(leaf, leaf.channels) | _running(leaf)
+            continue
+        if isinstance(leaf, LayerNorm):
+            weights |= _identity(leaf, leaf.features)
             continue
         for part, shape in parameter_shapes(leaf).items():
             name = f"{leaf.name}.{part}"
@@ -48,13 +65,14 @@ def weights_hash(weights: Weights) -> str:
     return digest.hexdigest()
 
 
-def _batch_norm(leaf: BatchNorm2d) -> Weights:
-    ones, zeros = np.ones(leaf.channels, np.float32), np.zeros(leaf.channels, np.float32)
+def _identity(leaf: BatchNorm2d | LayerNorm, n: int) -> Weights:
+    return {f"{leaf.name}.weight": np.ones(n, np.float32), f"{leaf.name}.bias": np.zeros(n, np.float32)}
+
+
+def _running(leaf: BatchNorm2d) -> Weights:
     return {
-        f"{leaf.name}.weight": ones,
-        f"{leaf.name}.bias": zeros,
-        f"{leaf.name}.running_mean": zeros.copy(),
-        f"{leaf.name}.running_var": ones.copy(),
+        f"{leaf.name}.running_mean": np.zeros(leaf.channels, np.float32),
+        f"{leaf.name}.running_var": np.ones(leaf.channels, np.float32),
     }
 
 
@@ -67,4 +85,6 @@ def _bound(leaf: Leaf, part: str) -> float:
             return 1 / sqrt(leaf.in_channels * leaf.kernel**2)
         case Linear():
             return 1 / sqrt(leaf.in_features)
+        case Tokens():
+            return TOKEN_STD * sqrt(3)
     raise AssertionError(f"{leaf.name} has no random tensor")

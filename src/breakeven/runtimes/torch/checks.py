@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from breakeven.errors import Mismatch, MismatchOutcome
 from breakeven.runtimes import Evaluation
 from breakeven.runtimes.torch import nets, precision
 from breakeven.runtimes.torch.session import Session, memory_format, open_batches, same_device
+from breakeven.runtimes.torch.tokens import Attention
 from breakeven.runtimes.torch.training import forward, gradients_by, scaler_for
 from breakeven.workloads.layers import BatchNorm2d, Residual, leaves, parameter_count, training_flops
 from breakeven.workloads.weights import Weights
@@ -103,39 +105,59 @@ def _hardware(session: Session) -> Check:
 
 
 def _precision(session: Session) -> Check:
-    """Bits that the costliest convolution and matrix product keep at their real shapes."""
-    asked, found = session.case.tuning.precision, {}
+    """Bits that the costliest convolution, matrix product and attention keep at their real shapes."""
+    asked, device = session.case.tuning.precision, session.device
+    found: dict[str, dict[str, Any]] = {}
     for name, (module, shape) in _costliest(session).items():
-        found[name] = precision.probe(
-            module, shape, precision=asked, device=session.device, memory_format=memory_format(session.case)
-        )
-    names = {name: result["precision"] for name, result in found.items()}
-    return _check(asked, found, precision.agrees(asked, names))
+        if name == "attention":
+            found[name] = precision.probe_attention(module, shape, precision=asked, device=device)
+        else:
+            found[name] = precision.probe(
+                module, shape, precision=asked, device=device, memory_format=memory_format(session.case)
+            )
+    settable = {name: probed["precision"] for name, probed in found.items() if name != "attention"}
+    ok = precision.agrees(asked, settable) and (
+        # Fused attention need not follow the settings: it may be finer than asked, not rougher.
+        asked == "default"
+        or "attention" not in found
+        or _rank(found["attention"]["precision"]) <= _rank(asked)
+    )
+    return _check(asked, found, ok)
 
 
 def _costliest(session: Session) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
-    """The Conv2d and the Linear with the most FLOPs, with the input shapes they get in this case."""
-    inputs: dict[str, dict[int, tuple[nn.Module, tuple[int, ...]]]] = {"conv": {}, "matmul": {}}
+    """The layer of each kind with the most FLOPs, with the input shape it gets in this case."""
+    inputs: dict[str, dict[int, tuple[nn.Module, tuple[int, ...]]]] = {}
 
     def note(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-        kind = "conv" if isinstance(module, nn.Conv2d) else "matmul"
-        cost = output[0].numel() * module.weight[0].numel()
-        inputs[kind][cost] = (module, (session.case.work.batch, *args[0].shape[1:]))
+        cost = output[0].numel() * (1 if isinstance(module, Attention) else module.weight[0].numel())
+        here = module, (session.case.work.batch, *args[0].shape[1:])
+        inputs.setdefault(str(_product(module)), {})[cost] = here
 
     net = _fresh(session)
-    hooks = [m.register_forward_hook(note) for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
+    hooks = [m.register_forward_hook(note) for m in net.modules() if _product(m)]
     with torch.inference_mode():
         net.eval()(_sample(session, 1)[0].to(session.device))
     for hook in hooks:
         hook.remove()
-    return {kind: costs[max(costs)] for kind, costs in inputs.items() if costs}
+    return {kind: costs[max(costs)] for kind, costs in inputs.items()}
+
+
+def _product(module: nn.Module) -> str | None:
+    """The name that the probe of such a layer has in the check; None for a layer without products."""
+    kinds = {"conv": nn.Conv2d, "matmul": nn.Linear, "attention": Attention}
+    return next((name for name, kind in kinds.items() if isinstance(module, kind)), None)
 
 
 def _flops(session: Session) -> Check:
-    """torch's own count of forward and backward against the analytic one that all findings use."""
+    """torch's own count of forward and backward against the analytic one that all findings use.
+
+    Attention runs as plain products here: torch counts none for the CPU's fused kernel, and for CUDA's also
+    the scores that they compute again.
+    """
     net = _fresh(session)
     images, labels = (t.to(session.device) for t in _sample(session, FLOP_BATCH))
-    with FlopCounterMode(display=False) as counter:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         loss, _ = forward(net, images, labels, session.case.tuning.precision)
         loss.backward()
     asked = training_flops(session.model, FLOP_BATCH)

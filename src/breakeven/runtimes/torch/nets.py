@@ -1,4 +1,4 @@
-"""Declared models as torch modules whose state-dict names are torchvision's.
+"""Declared models as torch modules whose state-dict names are the declared ones.
 
 Knows nothing about data, devices, precision or training.
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from breakeven.runtimes.torch import tokens
 from breakeven.workloads import layers
 from breakeven.workloads.weights import Weights
 
@@ -26,21 +27,35 @@ class Net(nn.Module):
         return x
 
 
-class Block(nn.Module):
-    """relu(main(x) + shortcut(x)), added in place as torchvision's blocks do."""
+class Sum(nn.Module):
+    """main(x) + shortcut(x), a new tensor as in the ViTs people write: under autocast of the wider type."""
 
     def __init__(self) -> None:
         super().__init__()
         self.main: tuple[nn.Module, ...] = ()
         self.shortcut: tuple[nn.Module, ...] = ()
-        self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.add(*self.branches(x))
+
+    def branches(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         shortcut = x
         for step in self.main:
             x = step(x)
         for step in self.shortcut:
             shortcut = step(shortcut)
+        return x, shortcut
+
+
+class Block(Sum):
+    """relu(main(x) + shortcut(x)), added in place as torchvision's blocks do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x, shortcut = self.branches(x)
         x += shortcut
         return self.relu(x)
 
@@ -83,7 +98,7 @@ def _modules(root: nn.Module, nodes: Iterable[layers.Node]) -> tuple[nn.Module, 
 def _module(root: nn.Module, node: layers.Node) -> nn.Module:
     if isinstance(node, layers.Residual):
         # Registered before its parts, so that they become its children: layer1.0.conv1 inside layer1.0.
-        block = Block()
+        block = Block() if node.relu else Sum()
         _register(root, node.name, block)
         block.main, block.shortcut = _modules(root, node.main), _modules(root, node.shortcut)
         return block
@@ -113,6 +128,8 @@ def _leaf(node: layers.Leaf) -> nn.Module:
             return nn.Flatten()
         case layers.Dropout():
             return nn.Dropout(node.p)
+        case _:
+            return tokens.leaf(node)
 
 
 def _register(root: nn.Module, name: str, module: nn.Module) -> None:

@@ -20,6 +20,10 @@ BITS: dict[str, tuple[int, int]] = {"fp32": (20, 23), "tf32": (9, 11), "fp16": (
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
+CERTAIN = 64.0
+"""Entry of a query and a key whose score, 4096 / sqrt(features a head), beats scores of 0 beyond FP32: there
+are at most a thousand features a head, and exp(-128) is 0 beside 1."""
+
 FP16_OVERFLOW = 1e6
 """Above the largest half (65504) and below the largest TF32: infinite output means FP16."""
 
@@ -69,6 +73,27 @@ def probe(
     bits, found = kept(
         lambda values: _response(layer, values, shape, precision, device, memory_format), shape[0]
     )
+    return {"bits": bits, "precision": found, "shape": list(shape)}
+
+
+def probe_attention(
+    module: nn.Module, shape: tuple[int, ...], *, precision: str, device: torch.device
+) -> dict[str, Any]:
+    """Mantissa bits that attention [n, tokens, 3 c] keeps of v, and what precision that is.
+
+    Query and key of the first token agree so well that the softmax of its scores is 1 and zeros: what comes
+    out is 1 times a value of v, by the kernel that torch chooses at this shape.
+    """
+
+    def product(values: torch.Tensor) -> list[float]:
+        x = torch.zeros(shape, dtype=torch.float32)
+        width = shape[2] // 3
+        x[:, 0, 0] = x[:, 0, width] = CERTAIN
+        x[:, 0, 2 * width] = values.float()
+        with torch.inference_mode(), autocast(precision, device):
+            return [float(value) for value in module(x.to(device))[:, 0, 0].tolist()]
+
+    bits, found = kept(product, shape[0])
     return {"bits": bits, "precision": found, "shape": list(shape)}
 
 
@@ -184,7 +209,7 @@ def _response(
         x[:, 0, row, column] = values.float()
         x = x.contiguous(memory_format=memory_format)
     else:
-        x[:, 0] = values.float()
+        x.view(shape[0], -1)[:, 0] = values.float()  # of a sample's first token, if it has tokens
     with torch.inference_mode(), autocast(precision, device):
-        out = layer(x.to(device)).float().reshape(shape[0], layer.weight.shape[0], -1)[:, 0, 0]
+        out = layer(x.to(device)).float().reshape(shape[0], -1)[:, 0]
     return [float(value) for value in out.tolist()]

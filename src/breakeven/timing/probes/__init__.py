@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from breakeven.records.case import Device
 from breakeven.timing.probes.clocks import CpuClocksProbe, GpuClocksProbe, GpuSample, gpu_sample
 from breakeven.timing.probes.contention import Baseline, ContentionProbe, take_baseline
-from breakeven.timing.probes.energy import GPU_PERIOD_NS, CpuEnergyProbe, GpuEnergyProbe
+from breakeven.timing.probes.energy import GPU_PERIOD_NS, NO_IDLE, CpuEnergyProbe, GpuEnergyProbe
 from breakeven.timing.probes.memory import MemoryProbe
 from breakeven.timing.probes.nvml import Board, open_board
 from breakeven.timing.probes.sampler import PERIOD_S, Sampler
@@ -60,6 +60,7 @@ def probes_for(
     cpus: Iterable[int] | None = None,
     counter_period_ns: int = GPU_PERIOD_NS,
     period_s: float = PERIOD_S,
+    idle_w: float | Null = NO_IDLE,
 ) -> tuple[NamedProbe, ...]:
     """The probes of a device: start in this order, stop in the reverse one. A simulated device has none.
 
@@ -88,7 +89,12 @@ def probes_for(
         MemoryProbe(board=board, baseline_mib=before.used_mib, root=root),
         GpuClocksProbe(sampler),
         GpuEnergyProbe(
-            board=board, sampler=sampler, contention=contention, root=root, period_ns=counter_period_ns
+            board=board,
+            sampler=sampler,
+            contention=contention,
+            root=root,
+            period_ns=counter_period_ns,
+            idle_w=idle_w,
         ),
     )
 

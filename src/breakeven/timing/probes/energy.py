@@ -21,6 +21,7 @@ GPU_PERIOD_NS = 100_000_000
 Armour, SC 2024; tried on an H200: 100 to 102 ms), so the longest is assumed. `counter_period_ns` measures."""
 MIN_PERIODS = 20
 """Two edges, each off by up to one period, err by 10 % at 20 periods at most, by 5 % typically."""
+NO_IDLE = Null(reason="no idle time was measured before the window")
 MAX_GAP_SHARE = 0.20
 """Counter and integral may differ by this share before the number is flagged."""
 AVERAGE_NS = 1_000_000_000
@@ -103,7 +104,7 @@ class GpuEnergyProbe:
     gross_j             from NVML's counter, idle power included
     integral_j          the same window from sampled power; gap_share: its difference over gross_j
     start_w             board power as the window begins: not idle power, the warm-up has just run
-    idle_w              null: no idle time was measured
+    idle_w              what the board drew before the run's first attempt, with no process on it (`idle`)
     power_sensor        `instant` or `average` (over 1 s)
     cpu_packages_j      the host's packages over the same window (RAPL)
     window_ns, counter_period_ms, flags, reasons (`energy_disagrees`)
@@ -120,8 +121,10 @@ class GpuEnergyProbe:
         root: Path = SYSTEM,
         period_ns: int = GPU_PERIOD_NS,
         clock: Callable[[], int] = time.perf_counter_ns,
+        idle_w: float | Null = NO_IDLE,
     ) -> None:
         self._board = board
+        self._idle_w = idle_w
         self._sampler = sampler
         self._contention = contention
         self._period_ns = period_ns
@@ -142,7 +145,7 @@ class GpuEnergyProbe:
         self._start_ns = self._clock()
 
     def stop(self) -> Mapping[str, Any]:
-        nulls: dict[str, str] = {"idle_w": "no idle time was measured before the window"}
+        nulls: dict[str, str] = {}
         if isinstance(self._board, Null):
             out: dict[str, Any] = {"scope": None, "gross_j": None, "idle_w": None, "flags": [], "reasons": {}}
             nulls |= dict.fromkeys(("scope", "gross_j", "idle_w"), self._board.reason)
@@ -165,7 +168,7 @@ class GpuEnergyProbe:
             "integral_j": told(integral, "integral_j", nulls),
             "gap_share": None,
             "start_w": None if start is None else start[0],
-            "idle_w": None,
+            "idle_w": told(self._idle_w, "idle_w", nulls),
             "power_sensor": told(sensor, "power_sensor", nulls),
             "window_ns": window_ns,
             "counter_period_ms": self._period_ns / 1e6,
@@ -249,7 +252,7 @@ class CpuEnergyProbe:
         self._rapl.start()
 
     def stop(self) -> Mapping[str, Any]:
-        nulls = {"idle_w": "no idle time was measured before the window"}
+        nulls = {"idle_w": NO_IDLE.reason}
         samples = self._rapl.stop()
         gross = attributable(packages_j(samples), self._contention.reasons_now()[0])
         return {
