@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from breakeven.analysis import phrases
-from breakeven.analysis.bounds import CLEAR, RULES, THIRD
+from breakeven.analysis.bounds import CLEAR, RULES, BINDS
 from breakeven.analysis.findings import ShareFinding
 from breakeven.records.case import Case
 from breakeven.records.lines import Attempt, Block, Ceiling, Line
@@ -115,7 +115,7 @@ def test_a_wait_that_the_device_does_not_notice_is_no_wait() -> None:
     """The host spends 9 of 20 ms in the loader while the device works: faster input would win nothing."""
     finding = found(sim_case(device("step_ms=20:input_ms=9:launch_us=10")))
     assert finding.exposed_ms["data_wait"] == pytest.approx(9, rel=0.01)
-    assert finding.exposed_ms["data_wait"] / 20 > THIRD
+    assert finding.exposed_ms["data_wait"] / 20 > BINDS
     assert finding.shares["data_wait"] == pytest.approx(0, abs=0.01)
     assert finding.label == "cannot tell" and "ceiling" in finding.why
 
@@ -171,7 +171,7 @@ def test_launches_are_what_capturing_saves(launch_us: int, share: float) -> None
     assert planted == pytest.approx(share, abs=0.02)
     assert finding.launch_share is not None and finding.captured_id == captured.case_id
     assert finding.launch_share.low < planted + 0.02 and finding.launch_share.high > planted - 0.02
-    assert (finding.label == "launch") == (planted > THIRD), finding.why
+    assert (finding.label == "launch") == (planted > BINDS), finding.why
 
 
 def test_a_captured_step_has_a_side_of_the_roofline_only() -> None:
@@ -259,4 +259,4 @@ def test_the_floor_is_the_sum_of_each_layers_roofline() -> None:
 
 
 def test_the_thresholds_stand_in_the_rules_that_a_reader_sees() -> None:
-    assert f"{THIRD:.0%}" in RULES and f"{CLEAR:.0%}" in RULES
+    assert f"{BINDS:.0%}" in RULES and f"{CLEAR:.0%}" in RULES
