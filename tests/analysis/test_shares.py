@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from breakeven.analysis import phrases
-from breakeven.analysis.bounds import CLEAR, RULES, BINDS
+from breakeven.analysis.bounds import BINDS, CLEAR, RULES
 from breakeven.analysis.findings import ShareFinding
 from breakeven.records.case import Case
 from breakeven.records.lines import Attempt, Block, Ceiling, Line
