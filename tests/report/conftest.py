@@ -365,7 +365,10 @@ def shares_of(cases: dict[tuple[str, str, str], CaseFinding]) -> tuple[ShareFind
                 case_id=case.case_id,
                 step_s=case.step_point_s or 0.0,
                 label=label,  # type: ignore[arg-type]
-                why="86% of a step waits for or makes the batch" if label == "input" else "told",
+                why={
+                    "input": "86% of a step waits for or makes the batch",
+                    "cannot tell": "5 steps take too long: parts need an attempt of 33 s",
+                }.get(label, "what it rests on"),
                 processes=3 if shares else 0,
                 shares=shares,
                 exposed_ms=times | ({"loss_read": 0.2, "sync": 0.00001} if shares else {}),
@@ -378,7 +381,8 @@ def shares_of(cases: dict[tuple[str, str, str], CaseFinding]) -> tuple[ShareFind
                 floor_memory_share=0.31 if label == "compute" else None,
                 flops_per_byte=22.9 if label == "compute" else None,
                 evidence=case.evidence,
-                reasons={"floor_s": "no measured bandwidth"} if label != "compute" else {},
+                reasons=({} if label == "compute" else {"floor_s": "no measured bandwidth"})
+                | ({} if shares else {"shares": "5 steps take too long: parts need an attempt of 33 s"}),
             )
         )
     return tuple(found)

@@ -19,7 +19,7 @@ from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.workloads import models, roofline
 
-THIRD = 0.3
+BINDS = 0.3
 """A wait for input, a copy or launches that take more than this share of a step bound it: without them it
 would need less than 70 % of its time (contract R8)."""
 PACE = 0.9
@@ -29,10 +29,10 @@ CLEAR = 0.55
 """Share of the floor's time on one side of the roofline that tells memory from arithmetic: ceilings of two
 processes differ by a few percent, which moves layers near the ridge."""
 RULES = (
-    f"Bound by input where over {THIRD:.0%} of a step goes by while the batch is waited for or made; by copy "
-    f"where its way to the device takes over {THIRD:.0%}; by launch where the same tuning, captured, needs "
-    f"less than {1 - THIRD:.0%} of the time, or, with none captured, the host enqueues for over {PACE:.0%} "
-    f"of the time of the work and the floor is below {1 - THIRD:.0%} of the step; by memory or compute as "
+    f"Bound by input where over {BINDS:.0%} of a step goes by while the batch is waited for or made; by copy "
+    f"where its way to the device takes over {BINDS:.0%}; by launch where the same tuning, captured, needs "
+    f"less than {1 - BINDS:.0%} of the time, or, with none captured, the host enqueues for over {PACE:.0%} "
+    f"of the time of the work and the floor is below {1 - BINDS:.0%} of the step; by memory or compute as "
     f"traffic or arithmetic bounds over {CLEAR:.0%} of the layers' floor: the sum over layers of "
     "max(FLOPs / measured peak, bytes / measured bandwidth)."
 )
@@ -164,10 +164,10 @@ def _judged(finding: ShareFinding, case: Case, splits: list[Split] | str) -> Sha
 
 
 def _fed(shares: Mapping[str, float]) -> Label | None:
-    """`input` or `copy` if one of them takes over a third of a step, the larger of both."""
+    """`input` or `copy` if one of them takes more than BINDS, the larger of both."""
     both: dict[Label, float] = {"input": _input(shares), "copy": shares.get("copy", 0.0)}
     largest = max(both, key=lambda label: both[label])
-    return largest if both[largest] > THIRD else None
+    return largest if both[largest] > BINDS else None
 
 
 def _input(shares: Mapping[str, float]) -> float:
@@ -182,18 +182,18 @@ def _launches(finding: ShareFinding, case: Case, splits: Sequence[Split]) -> Sha
     """
     interval, point = finding.launch_share, finding.launch_share_point
     if point is not None:
-        if interval is not None and interval.low <= THIRD < interval.high:
+        if interval is not None and interval.low <= BINDS < interval.high:
             bounds = f"{interval.low:.0%} to {interval.high:.0%}"
-            return _untold(finding, f"capturing saves {bounds} of a step: on both sides of {THIRD:.0%}")
+            return _untold(finding, f"capturing saves {bounds} of a step: on both sides of {BINDS:.0%}")
         told = f"captured, the same step needs {1 - point:.0%} of the time"
-        return _told(finding, "launch", told) if point > THIRD else _roofline(finding)
+        return _told(finding, "launch", told) if point > BINDS else _roofline(finding)
     if case.device.kind == "cpu":
         return _roofline(finding)
     slow = {split.kept_busy() > PACE for split in splits}
     if len(slow) > 1:
         return _untold(finding, f"the host enqueues for about {PACE:.0%} of the time of the work")
     least = (finding.floor_s or 0.0) / finding.step_s
-    if slow.pop() and least <= 1 - THIRD:
+    if slow.pop() and least <= 1 - BINDS:
         told = f"the host enqueues for {finding.enqueue_share:.0%} of the time of the work"
         return _told(finding, "launch", told)
     return _roofline(finding)

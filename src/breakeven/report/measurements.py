@@ -321,9 +321,9 @@ def _section(
 
 
 def _bound_by(found: ShareFinding | None) -> Cell:
-    """The label where there is one; why there is none stands with the shares."""
+    """The label, or why there is none."""
     if found is None or found.label == "cannot tell":
-        return absent()
+        return absent(found.why if found else "")
     return said(found.label, note=found.why, evidence=found.evidence)
 
 

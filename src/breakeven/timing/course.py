@@ -63,6 +63,11 @@ class Course:
         """Shortest block that the clock can tell to 0.1 %; at least 1."""
         return max(1, RESOLUTIONS * (self.resolution or 0))
 
+    @property
+    def most_steps(self) -> int:
+        """Steps of an epoch that can be one block: those after its boundary."""
+        return self.prepared.steps_per_epoch - self._most_boundary_steps()
+
     def cold(self) -> int:
         """The first step, alone between two synchronisations; it is not recorded as a block."""
         self.position += 1
@@ -109,7 +114,7 @@ class Course:
             n = min(2 * n, MAX_STEPS)
         elif last.ns > 4 * wanted:
             n = max(1, int(n * wanted / last.ns))
-        most = self.prepared.steps_per_epoch - self._most_boundary_steps()
+        most = self.most_steps
         if not self.wraps and n > most:
             self.wraps = last.ns * most < min(self.fine_ns, self.limit_ns) * last.n_steps
             n = n if self.wraps else most

@@ -3,9 +3,9 @@
 Knows nothing about frameworks or what the shares mean. Steps are split in two ways: on a device that works
 behind its host no single one says both where the host's time goes and how long each part takes by itself.
 
-exposed   blocks like the steady ones, synchronised at their edges only; the clock is read between parts. A
-          part's time is the host's: what it computes, what it waits for, what it takes to enqueue the
-          device's work. The wait at the block's end is the part `sync`: a step's parts add up to the step.
+exposed   blocks as long as steady ones or longer, synchronised at their edges only, the clock read between
+          parts. A part's time is the host's: what it computes, what it waits for, what it takes to enqueue
+          the device's work. The wait at the block's end is the part `sync`: all parts add up to the step.
 busy      the device is waited for after every part: a part's time is then that of host and device together,
           with nothing before or beside it. `enqueue` is the host's share of it, until the call returns. These
           parts need not add up to a step, in which the host runs ahead of the device.
@@ -23,8 +23,10 @@ MOST_SHARE = 0.15
 """... and may take at most where steps are slow."""
 LEAST_STEPS = 5
 """Steps of either way: fewer say nothing, for a loader's workers deliver in turn and a median needs some."""
-MOST_STEPS, MOST_BLOCKS = 50, 9
-"""Steps whose parts are waited for, and exposed blocks: more would not be tighter than steps differ by."""
+MOST_STEPS = 50
+"""Steps whose parts are waited for: more would not be tighter than steps differ by."""
+BLOCKS = 3
+"""Exposed blocks: few and long, so that each holds several turns of a loader's workers."""
 AGREEMENT = 0.1
 """By how much a split step may differ from the steady one without the flag `parts_disagree`."""
 
@@ -59,9 +61,11 @@ def split(course: Course, budget_ns: float, step_ns: float) -> Parts | str:
     if steps * step_ns > MOST_SHARE * budget_ns:
         seconds = LEAST_STEPS * step_ns / MOST_SHARE / 1e9
         return f"{LEAST_STEPS} steps take too long: parts need an attempt of {seconds:.3g} s"
-    n = min(course.n_steps, steps)
+    n = min(steps, max(course.n_steps, steps // BLOCKS))
+    if not course.wraps:
+        n = min(n, course.most_steps)
     # An odd number of blocks has one of median length; its parts belong together, unlike each part's median.
-    count = max(1, (min(steps // n, MOST_BLOCKS) - 1) // 2 * 2 + 1)
+    count = BLOCKS if steps // n >= BLOCKS else 1
     blocks = sorted((_exposed(course, parts, n) for _ in range(count)), key=lambda block: sum(block.values()))
     exposed = {name: ns / n / 1e6 for name, ns in blocks[count // 2].items()}
     enqueue, busy = _busy(course, parts, min(steps, MOST_STEPS))
