@@ -16,6 +16,7 @@ from breakeven.analysis.findings import (
     ClaimFinding,
     ParityFinding,
     RatioFinding,
+    ShareFinding,
     Understanding,
 )
 from breakeven.catalog.claims import PAPERS, Claim, claims
@@ -196,6 +197,19 @@ def test_the_link_tells_what_copies_take(rate: float, verdict: str) -> None:
     found = dataclasses.replace(understood(lines_of(two("simple-cnn", 2.0))), ceilings=(link,))
     finding = said(found, "s1-transfer")
     assert finding.verdict == verdict and "link" in finding.evidence
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.35, "confirmed"), (0.02, "not confirmed")])
+def test_copies_that_were_timed_apart_tell_at_once(share: float, verdict: str) -> None:
+    found = understood(lines_of(two("simple-cnn", 2.0)))
+    gpu = next(c for c in found.cases if c.device_label == "cuda:0")
+    split = ShareFinding(
+        case_id=gpu.case_id, source=gpu.source, step_s=0.05, label="copy", processes=3, shares={"copy": share}
+    )
+    finding = said(dataclasses.replace(found, shares=(split,)), "s1-transfer")
+    assert finding.verdict == verdict and "timed apart" in finding.detail
+    few = dataclasses.replace(split, processes=2)
+    assert "missing" in said(dataclasses.replace(found, shares=(few,)), "s1-transfer").detail
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.9, "confirmed"), (0.2, "not confirmed")])

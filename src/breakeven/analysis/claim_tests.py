@@ -23,7 +23,7 @@ from breakeven.analysis.claim_rows import (
     plain,
 )
 from breakeven.analysis.findings import CaseFinding, ClaimVerdict, ScaleFinding, Understanding
-from breakeven.analysis.ratios import disturbed
+from breakeven.analysis.ratios import FEWEST, disturbed
 from breakeven.catalog.claims import Claim
 from breakeven.stats import Interval
 from breakeven.units import format_ratio_interval
@@ -120,8 +120,8 @@ def _open(law: ScaleFinding) -> Decision:
 
 
 def _transfer(claim: Claim, found: Understanding) -> Decision:
-    """The share of copies in a step as written: at most what the data set on the device removes, else the
-    bytes of a batch over the slowest measured rate of the link."""
+    """The share of copies in a step as written: as the parts of a step were timed; else at most what the data
+    set on the device removes, or the bytes of a batch over the slowest measured rate of the link."""
     inputs = [
         Decision(
             verdict="not confirmed",
@@ -136,10 +136,27 @@ def _transfer(claim: Claim, found: Understanding) -> Decision:
         and w.candidate_share.high < (claim.low or 0.0)
     ]
     rows = [c for c in _on_gpus(found, claim) if c.step_s is not None]
+    timed = [d for c in rows if (d := _copied(c, claim, found)) is not None]
     links = [d for c in rows if (d := _link(c, claim, found)) is not None]
     return all_of(
-        inputs or links,
+        timed or inputs or links,
         missing=f"{claim.model} as written on a GPU{batch_words(claim)}, with the measured rate of its link",
+    )
+
+
+def _copied(case: CaseFinding, claim: Claim, found: Understanding) -> Decision | None:
+    """What the host spent in copies, the mean over processes; None where a step was not split in enough."""
+    mine = [s for s in found.shares if (s.case_id, s.source) == (case.case_id, case.source)]
+    split = next((s for s in mine if "copy" in s.shares and s.processes >= FEWEST), None)
+    if split is None:
+        return None
+    share = split.shares["copy"]
+    text = f"copies take {100 * share:.2g} % of the step as timed apart ({split.processes} processes)"
+    within = (claim.low or 0.0) <= share <= (claim.high or math.inf)
+    return Decision(
+        verdict="confirmed" if within else "not confirmed",
+        detail=text,
+        evidence=(*case.evidence, *split.evidence),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from breakeven.analysis import naming
 from breakeven.analysis.amdahl import cores_findings
+from breakeven.analysis.bounds import bounds_of
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.claims import claims_against
@@ -21,11 +22,12 @@ from breakeven.analysis.findings import (
     QualityFinding,
     RatioFinding,
     ScaleFinding,
+    ShareFinding,
     Understanding,
 )
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.machines import core_loop_ns, cores_of, identical_cores, machine
-from breakeven.analysis.pairs import baseline, pairs_of
+from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
@@ -52,6 +54,7 @@ class _File:
     quality: tuple[QualityFinding, ...]
     sentences: tuple[str, ...]
     hidden: int
+    shares: tuple[ShareFinding, ...]
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -86,6 +89,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         torn=any(r.torn for r in results),
         sources=tuple(r.path for r in results),
         ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
+        shares=tuple(finding for file in files for finding in file.shares),
         cores=tuple(finding for file in files for finding in file.cores),
         what_if=tuple(finding for file in files for finding in file.what_if),
         break_even=tuple(finding for file in files for finding in file.break_even),
@@ -118,6 +122,7 @@ def _file(results: Results, show_all: bool) -> _File:
     on_cores = cores_findings(shown, identical_cores(results.fingerprints))
     break_even = break_even_of(pairs, ratios)
     missing = _missing(study, everything)
+    shares = bounds_of(shown, results)
     return _File(
         study=study,
         cases=tuple(cases),
@@ -135,6 +140,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 torn=results.torn,
                 missing=missing,
                 hosts=_hostless(results, shown),
+                starved=_starved(shown, shares),
                 versions=versions,
             ),
         ),
@@ -149,9 +155,11 @@ def _file(results: Results, show_all: bool) -> _File:
                 break_even=break_even,
                 missing=missing,
                 skips=study.skips if study else (),
+                shares=shares,
             )
         ),
         hidden=len(everything) - len(shown),
+        shares=tuple(shares),
     )
 
 
@@ -174,6 +182,12 @@ def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:
         for m in shown
         if m.case.device.kind == "cuda" and {unit for unit, _ in (*m.steps, *m.totals)} - named
     )
+
+
+def _starved(shown: Sequence[Measured], shares: Sequence[ShareFinding]) -> frozenset[str]:
+    """Cases on an accelerator that input binds: no ranking of devices (contract R8)."""
+    accelerated = {m.finding.case_id for m in shown if not is_cpu(m.case.device)}
+    return frozenset(s.case_id for s in shares if s.label == "input" and s.case_id in accelerated)
 
 
 def _missing(study: StudyLine | None, measured: Sequence[Measured]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from breakeven import units
 from breakeven.analysis.findings import Understanding
-from breakeven.report import claims, comparisons, context, curves, measurements
+from breakeven.report import claims, comparisons, context, curves, measurements, shares
 from breakeven.report.names import Names, names_of
 from breakeven.report.view import Report, Section, clean
 
@@ -23,6 +23,9 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     curves.cores_detail,
     context.quality,
     measurements.times,
+    shares.where_time_goes,
+    shares.bounds,
+    shares.parts,
     measurements.runs,
     measurements.full,
     measurements.accuracy,

@@ -9,7 +9,8 @@ import io
 import math
 from collections.abc import Iterator
 
-from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.analysis.findings import CaseFinding, ShareFinding, Understanding
+from breakeven.analysis.shares import SHARES
 from breakeven.stats import Interval
 
 # A spreadsheet takes a cell that starts so for a formula (OWASP, CSV Injection).
@@ -21,7 +22,10 @@ Field = str | int | float | bool | None
 def sheet(understanding: Understanding) -> str:
     """The text of the CSV file, lines ending in CR LF."""
     kinds = tuple(dict.fromkeys(kind for c in understanding.cases for kind in c.memory_mib))
-    rows = [dict(_fields(c, kinds)) for c in understanding.cases]
+    shares = {(s.source, s.case_id): s for s in understanding.shares}
+    rows = [
+        dict([*_fields(c, kinds), *_where(shares.get((c.source, c.case_id)))]) for c in understanding.cases
+    ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     if rows:
@@ -85,6 +89,20 @@ def _fields(c: CaseFinding, kinds: tuple[str, ...]) -> Iterator[tuple[str, Field
     yield "net_energy_j_per_step", c.net_energy_j_per_step
     yield "idle_power_w", c.idle_w
     yield "process_steps_s", "; ".join(map(repr, c.samples_s))
+
+
+def _where(found: ShareFinding | None) -> Iterator[tuple[str, Field]]:
+    """Where the step's time goes; empty where it was not split."""
+    yield "bound_by", found.label if found else None
+    yield "bound_because", found.why if found else None
+    for part in SHARES:
+        yield f"{part}_share", found.shares.get(part) if found else None
+    yield from _interval(
+        "launch", "share", found.launch_share if found else None, found.launch_share_point if found else None
+    )
+    yield "floor_s", found.floor_s if found else None
+    yield "floor_memory_share", found.floor_memory_share if found else None
+    yield "flops_per_byte", found.flops_per_byte if found else None
 
 
 def _interval(

@@ -59,7 +59,7 @@ class Table:
 class Chart:
     """What a chart shows: one mapping a mark. `kind` names the drawing, `name` is unique in a report."""
 
-    kind: Literal["scale", "ratios", "samples", "batch"]
+    kind: Literal["scale", "ratios", "samples", "batch", "shares"]
     name: str
     title: str
     alt_text: str
