@@ -249,3 +249,36 @@ def test_r18_gpu_first_and_last_clock_are_kept(alone: Attempt) -> None:
     found("R18", sm_mhz=spread, early_ns=early, late_ns=late)
     assert spread is None or spread["min"] <= spread["last"] <= spread["max"]
     assert len(steady) >= 8
+
+
+def test_r08_gpu_parts_add_up_and_copies_and_launches_show() -> None:
+    """The parts of real steps: as written, from page-locked memory, and on the device."""
+    script = """
+import json
+from breakeven.records.canonical import to_json
+from breakeven.runtimes import load
+from breakeven.timing import Parts, Plan, sample_training
+from runtimes.torch_cases import case, cuda
+tunings = {"as-written": {}, "pinned": {"workers": 2, "pinned": True}, "no-sync": {"residency": "device", "loss_sync": "epoch"}}
+seen = {}
+for name, tuning in tunings.items():
+    prepared = load("torch").prepare(case("resnet18", data_set="synthetic", batch=128, device=cuda(), **tuning))
+    samples = sample_training(prepared, Plan(budget_s=6.0))
+    assert isinstance(samples.parts, Parts), samples.parts
+    seen[name] = to_json(samples.parts) | {"flags": list(samples.flags)}
+    prepared.close()
+print(json.dumps(seen))
+"""  # noqa: E501
+    seen = on_the_gpu(script)
+    found("R8", **seen)
+    for name, parts in seen.items():
+        exposed, busy, enqueue = parts["exposed_ms"], parts["busy_ms"], parts["enqueue_ms"]
+        assert sum(exposed.values()) == pytest.approx(parts["step_ms"])
+        assert all(enqueue[part] <= busy[part] for part in ("forward", "backward", "optimizer")), name
+        assert ("copy" in busy) == (name != "no-sync") and ("cut" in busy) == (name == "no-sync")
+    # A copy from page-locked memory is enqueued: the host is back before it is done.
+    pinned = seen["pinned"]
+    assert pinned["enqueue_ms"]["copy"] < pinned["busy_ms"]["copy"]
+    # As written the loss is read in every step, so that the host waits there and not at the block's end.
+    assert seen["as-written"]["exposed_ms"]["sync"] < 0.05 * seen["as-written"]["step_ms"]
+    assert seen["no-sync"]["exposed_ms"]["loss_read"] < 0.5 * seen["no-sync"]["step_ms"]

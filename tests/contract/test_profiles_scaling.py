@@ -27,8 +27,11 @@ def test_r39_no_total_comes_from_a_profiled_run() -> None:
     assert run(22) > 2.5 * run(0)
     with pytest.raises(UserError, match="profile"):
         read_study("name: t\nmodel: simple-cnn\ndevice: sim:gpu\nprofile: true\n", "t.yaml")
+    # Parts are timed by the same clock in steps of their own, and the blocks hold none of these.
     result = in_a_child(sim_case(f"sim:gpu:step_ms=5:{QUIET}"))
-    assert "phases" not in result and result["base_nulls"]["phases"]
+    assert result["phases"]["step_ms"] == pytest.approx(5, rel=0.05)
+    steady = [b for b in result["blocks"] if not (b["warmup"] or b["boundary"])]
+    assert min(b["ns"] / b["n_steps"] for b in steady) == pytest.approx(5e6, rel=0.01)
 
 
 def test_r40_several_devices_are_refused() -> None:

@@ -198,24 +198,23 @@ def test_r06_a_step_of_another_shape_is_invalid() -> None:
 
     built = session.build(case(batch=128))
     assert session.observe(built)["tail_dropped_samples"] == 1437 % 128
-    whole = built.batches.next
+    whole = built.batches.place
 
-    def short() -> Any:
-        images, labels = whole()
+    def short(fetched: Any) -> Any:
+        images, labels = whole(fetched)
         return images[:80], labels[:80]
 
-    ragged = dataclasses.replace(built.batches, next=short)
+    ragged = dataclasses.replace(built.batches, place=short)
     from breakeven.runtimes.torch.training import Plan as Steps
-    from breakeven.runtimes.torch.training import forward, gradients_by, training
+    from breakeven.runtimes.torch.training import forward, training
 
     plan = Steps(
         recipe=built.case.work.recipe, seed=0, shape=(128, 3, 32, 32), steps_per_epoch=11,
         precision="default", optimizer_impl="auto", loss_every_step=True,
     )  # fmt: skip
+    run = functools.partial(forward, built.training.net, precision="default")
     with pytest.raises(Mismatch, match=r"a step got \(80, 3, 32, 32\)"):
-        net = built.training.net
-        run = functools.partial(forward, net, precision="default")
-        training(plan, net, ragged, gradients_by(run, 1), built.device).step()
+        training(plan, built.training.net, ragged, run, built.device).step()
 
 
 def test_r07_regions_are_named_and_never_mixed() -> None:
@@ -244,11 +243,14 @@ def test_r08_input_bound_devices_make_no_law_of_model_size() -> None:
     assert starved[1] > 2.9 * starved[0] and starved[0] < 6
     fed = [ratio(scale, residency="device", augment_on="device") for scale in (1, 4)]
     assert fed == pytest.approx([100, 100], rel=0.01)
-    # Both stand in a report under the names of their tunings; a label "input-bound" takes phases:
-    result = in_a_child(sim_case(f"sim:gpu:step_ms=50:{QUIET}"))
-    assert (
-        "phases" not in result and result["base_nulls"]["phases"] == "a step's parts are not timed apart yet"
-    )
+    # What hides behind the loader has a label beside its number, from the parts of its steps.
+    waiting = sim_case(f"sim:gpu:{QUIET}:step_ms=0.5:input_ms=16", loss_sync="every-step")
+    phases = in_a_child(waiting)["phases"]
+    assert phases["exposed_ms"]["data_wait"] == pytest.approx(16, rel=0.01)
+    assert sum(phases["exposed_ms"].values()) == pytest.approx(phases["step_ms"])
+    (share,) = understood([sampled(waiting, 0, 16.5, phases=phases)]).shares
+    assert share.label == "input" and share.shares["data_wait"] == pytest.approx(16 / 16.5, abs=0.02)
+    assert "input_bound" in [q.flag for q in understood([sampled(waiting, 0, 16.5, phases=phases)]).quality]
 
 
 def test_r09_a_time_that_no_hardware_reaches_is_refused() -> None:

@@ -20,6 +20,7 @@ from breakeven.analysis.findings import (
     QualityFinding,
     RatioFinding,
     ScaleFinding,
+    ShareFinding,
     Understanding,
 )
 from breakeven.records.case import Case, Recipe, Work, applicable, parse_device
@@ -331,7 +332,60 @@ def build_understanding() -> Understanding:
         torn=False,
         sources=("breakeven-results/model-scale/results.jsonl",),
         ceilings=ceilings(),
+        shares=shares_of(cases),
     )
+
+
+def shares_of(cases: dict[tuple[str, str, str], CaseFinding]) -> tuple[ShareFinding, ...]:
+    """An input-bound step, one that waits for launches, one bound by arithmetic, one that is one piece."""
+    labels = dict(
+        zip(
+            [("simple-cnn", "cuda:0", t) for t in ("as-written", "channels-last")]
+            + [(m, "cpu", "as-written") for m in ("simple-cnn", "resnet18-cifar")],
+            ("input", "launch", "compute", "cannot tell"),
+            strict=True,
+        )
+    )
+    host = {
+        "data_wait": 0.86,
+        "copy": 0.02,
+        "forward": 0.03,
+        "backward": 0.06,
+        "optimizer": 0.02,
+        "other": 0.01,
+    }
+    resident = {"cut": 0.05, "forward": 0.3, "backward": 0.45, "optimizer": 0.15, "other": 0.05}
+    found = []
+    for key, label in labels.items():
+        case = cases[key]
+        shares: dict[str, float] = {} if label == "cannot tell" else host if label == "input" else resident
+        times = {name: 26.0 * share for name, share in shares.items() if name != "other"}
+        found.append(
+            ShareFinding(
+                case_id=case.case_id,
+                step_s=case.step_point_s or 0.0,
+                label=label,  # type: ignore[arg-type]
+                why={
+                    "input": "86% of a step waits for or makes the batch",
+                    "cannot tell": "5 steps take too long: parts need an attempt of 33 s",
+                }.get(label, "what it rests on"),
+                processes=3 if shares else 0,
+                shares=shares,
+                exposed_ms=times | ({"loss_read": 0.2, "sync": 0.00001} if shares else {}),
+                busy_ms=times,
+                launch_share=Interval(low=0.61, high=0.66, estimate=0.64, confidence=0.95, n=3)
+                if label == "launch"
+                else None,
+                launch_share_point=0.64 if label == "launch" else None,
+                floor_s=0.0021 if label == "compute" else None,
+                floor_memory_share=0.31 if label == "compute" else None,
+                flops_per_byte=22.9 if label == "compute" else None,
+                evidence=case.evidence,
+                reasons=({} if label == "compute" else {"floor_s": "no measured bandwidth"})
+                | ({} if shares else {"shares": "5 steps take too long: parts need an attempt of 33 s"}),
+            )
+        )
+    return tuple(found)
 
 
 def build_simulated() -> Understanding:
@@ -359,6 +413,7 @@ def build_simulated() -> Understanding:
         skips=(),
         sources=("sim/results.jsonl",),
         ceilings=(),
+        shares=(),
     )
 
 

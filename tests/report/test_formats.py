@@ -220,7 +220,10 @@ def test_a_section_without_lines_is_not_there(understanding: Understanding) -> N
 def test_why_a_cell_is_empty_stands_below(understanding: Understanding) -> None:
     times = next(s for s in build(understanding).sections if s.key == "times")
     assert times.table is not None
-    assert times.table.missing == ("interval: one process (1 of 11 rows)",)
+    assert times.table.missing == (
+        "interval: one process (1 of 11 rows)",
+        "bound by: 5 steps take too long: parts need an attempt of 33 s (1 of 11 rows)",
+    )
 
 
 def test_cpu_times_are_called_orientation_and_gpu_times_are_not(understanding: Understanding) -> None:
@@ -255,3 +258,21 @@ def test_amount_picks_a_prefix() -> None:
     assert amount(1.673e9, "FLOP").text == "1.67 GFLOP"
     assert amount(999.9e9, "FLOP").text == "1.00 TFLOP"
     assert amount(None, "FLOP", "not counted") == v.Cell(text="-", note="not counted")
+
+
+def test_where_a_steps_time_goes_is_in_every_format(understanding: Understanding) -> None:
+    report = build(understanding)
+    shares = next(s for s in report.sections if s.key == "shares")
+    assert shares.table is not None and shares.chart is not None
+    assert "over 30% of a step" in shares.note and "over 90%" in shares.note  # thresholds beside the label
+    assert all(len(line) <= 80 for line in text(report, 80).splitlines())
+    row = next(r for r in shares.table.rows if r[1].text == "cuda:0" and r[2].text == "as-written")
+    assert [cell.text for cell in row[3:]] == ["input", "86", "2.0", "3.0", "6.0", "2.0", "1.0"]
+    assert row[3].note and row[3].evidence and sum(cell.sort for cell in row[4:]) == pytest.approx(1)  # type: ignore[misc]
+    pieces = [v for v in shares.chart.values if v["group"] == "simple-cnn on cuda:0, batch 128"]
+    ends = [float(v["end"] or 0) for v in pieces if v["tuning"] == "as-written"]
+    assert ends == sorted(ends) and ends[-1] == pytest.approx(1)
+    lines = sheet(understanding).splitlines()
+    cells = dict(zip(lines[0].split(","), lines[3].split(","), strict=True))
+    assert (cells["bound_by"], cells["data_wait_share"], cells["cut_share"]) == ("input", "0.86", "")
+    assert document(understanding)["shares"][0]["label"] == "input"

@@ -45,6 +45,27 @@ def test_a_planted_ratio_is_found_with_its_interval(tmp_path: Path) -> None:
     assert found.ratios[0].verdict == Verdict.FASTER
 
 
+def test_a_ladder_of_planted_bounds_is_named_step_by_step(tmp_path: Path) -> None:
+    """One device: starved as written, waiting for launches when fed, then at its own memory or arithmetic."""
+    # Beyond any layer's need of memory, and launches of 2 ms for 13 layers that take 6 ms of arithmetic.
+    gpu = "sim:gpu:channels_last=1:compile=1:gb_per_s=100000:gflops=1000:input_ms=90:launch_us=2000"
+    ladder = ["as-written", "workers", "no-sync", "cuda-graph"]
+    asked = study(gpu, tuning=ladder, attempt_time=20.0, data="cifar10", batch=128)
+    summary = api.measure(asked, tmp_path)
+    assert summary.stopped is None and set(summary.outcomes) == {"ok"}
+    found = api.understand([api.read(tmp_path)])
+    tunings = {case.case_id: case.tuning_name for case in found.cases}
+    labels = {tunings[share.case_id]: share.label for share in found.shares}
+    assert labels == {
+        "as-written": "input", "workers": "launch", "no-sync": "launch", "cuda-graph": "compute"
+    }  # fmt: skip
+    assert {line.name for line in file.read(tmp_path).ceilings} == {"matmul_fp32", "copy"}
+    (eager,) = (s for s in found.shares if tunings[s.case_id] == "no-sync")
+    assert eager.launch_share is not None and eager.captured_id in tunings
+    for line in measured(tmp_path):
+        assert (line.phases is None) == ("phases" in line.nulls) == (line.tuning_name == "cuda-graph")
+
+
 def test_replicates_come_from_fresh_parents_in_an_interleaved_order(tmp_path: Path) -> None:
     api.measure(study(SLOW, FAST), tmp_path)
     lines = measured(tmp_path)

@@ -10,7 +10,9 @@ import pytest
 from breakeven.errors import Mismatch, Unsupported, UserError
 from breakeven.records.case import Case, Recipe, Tuning, Work, applicable, parse_device
 from breakeven.records.tuning import preset
-from breakeven.runtimes import Prepared, load, sim
+from breakeven.runtimes import Prepared, load, measurable, sim
+from breakeven.timing import sample_peak
+from breakeven.workloads import layers, models
 
 
 def case_of(
@@ -90,6 +92,55 @@ def test_the_steady_step_is_the_planted_one(model: str, device: str, tuning: str
         prepared.step()
     truth = sim.truth_of(case, sim.profile_of(case.device))
     assert run_time_ns(prepared, 300) / 300 == pytest.approx(truth.step_ns, rel=0.01)
+
+
+@pytest.mark.parametrize("loss_sync", ["every-step", "epoch"])
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("workers", [0, 4])
+@pytest.mark.parametrize("input_ms", [1, 30])
+@pytest.mark.parametrize("launch_us", [10, 1000])
+def test_a_copy_costs_what_is_planted(
+    loss_sync: str, pinned: bool, workers: int, input_ms: float, launch_us: float
+) -> None:
+    device = f"sim:gpu:step_ms=8:copy_ms=5:noise=0:process=0:train_samples=1000000:input_ms={input_ms}"
+    tuning = Tuning(runtime="sim", loss_sync=loss_sync, pinned=pinned, workers=workers)  # type: ignore[arg-type]
+    case = case_of(f"{device}:launch_us={launch_us}", tuning=tuning)
+    prepared = sim.prepare(case)
+    for _ in range(300):
+        prepared.step()
+    truth = sim.truth_of(case, sim.profile_of(case.device))
+    assert run_time_ns(prepared, 300) / 300 == pytest.approx(truth.step_ns, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["no-sync", "cuda-graph"])
+def test_parts_in_order_are_a_step_where_there_are_parts(name: str) -> None:
+    device = "sim:gpu:noise=0.1:copy_ms=2"
+    case = case_of(device, tuning=preset(name, "sim", Tuning(runtime="sim")))
+    whole, split = sim.prepare(case), sim.prepare(case)
+    if name == "cuda-graph":
+        assert split.parts is None and "one piece" in split.nulls["phases"]
+        return
+    assert split.parts is not None
+    assert list(split.parts) == ["data_wait", "cut", "forward", "backward", "optimizer", "loss_read"]
+    for _ in range(5):
+        whole.step()
+        for part in split.parts.values():
+            part()
+    assert whole.losses() == split.losses() and whole.clock and split.clock
+    assert whole.clock() == split.clock()
+
+
+def test_a_planted_bandwidth_shows_as_a_ceiling_and_in_the_step() -> None:
+    slow = case_of("sim:gpu:gflops=1e6:gb_per_s=10:noise=0:process=0", model="resnet18")
+    truth = sim.truth_of(slow, sim.profile_of(slow.device))
+    traffic = layers.training_bytes(models.model("resnet18", num_classes=10, input_shape=(3, 32, 32)), 100)
+    assert truth.device_ns == pytest.approx((traffic + 28 * truth.parameters) / 10, rel=0.01)
+    assert sum(truth.split) == pytest.approx(1) and min(truth.split) > 0.1
+    runtime = measurable("sim")
+    assert runtime is not None and runtime.peaks(case_of("sim:gpu").device) == {}
+    assert set(runtime.peaks(slow.device)) == {"matmul_fp32", "matmul_bf16", "copy"}
+    reached = sample_peak(runtime.peak(slow.device, "copy"), budget_s=0.5)
+    assert reached.per_second == pytest.approx(10e9, rel=1e-4) and reached.flags == ()
 
 
 def test_a_ladder_looks_like_one() -> None:

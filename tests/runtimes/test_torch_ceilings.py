@@ -26,8 +26,10 @@ def test_names_and_units_by_kind_of_device() -> None:
     assert torch.peaks(parse_device("sim:gpu")) == {}
 
 
-def test_a_simulated_runtime_has_none() -> None:
-    assert measurable("sim") is None
+def test_a_simulated_runtime_has_those_that_are_planted() -> None:
+    shows = measurable("sim")
+    assert shows is not None and shows.peaks(parse_device("sim:gpu")) == {}
+    assert set(shows.peaks(parse_device("sim:gpu:gb_per_s=10"))) == {"matmul_fp32", "matmul_bf16", "copy"}
     assert load("sim").PRELOAD == ()
 
 

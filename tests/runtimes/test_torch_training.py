@@ -73,6 +73,54 @@ def test_training_learns_digits() -> None:
     assert set(prepared.hashes) == {"weights", "order", "augment"}
 
 
+@pytest.mark.parametrize("residency", ["host", "device"])
+def test_the_parts_in_order_are_a_step(residency: str) -> None:
+    import torch
+
+    from breakeven.runtimes.torch import prepared, session
+
+    built = [session.build(case(batch=256, residency=residency)) for _ in range(2)]
+    whole, split = map(prepared.handed_over, built)
+    parts = split.parts
+    assert parts is not None
+    second = {"host": "copy", "device": "cut"}[residency]
+    assert list(parts) == ["data_wait", second, "forward", "backward", "optimizer", "loss_read"]
+    for _ in range(7):  # five steps an epoch: the sixth begins another
+        whole.step()
+        for part in parts.values():
+            part()
+    assert whole.losses() == split.losses()
+    one, other = (b.training.net.state_dict() for b in built)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    for batches in (b.batches for b in built):
+        batches.close()
+
+
+@pytest.mark.parametrize("tuning", ["as-written", "on-device"])
+def test_the_parts_of_real_steps_add_up_and_have_shares(tuning: str) -> None:
+    from breakeven.analysis.shares import SHARES, splits_of
+    from breakeven.records.canonical import to_json
+    from breakeven.records.lines import Attempt
+    from breakeven.timing import Parts, Plan, sample_training
+
+    asked = case(batch=8, **TUNINGS[tuning])
+    prepared = load("torch").prepare(asked)
+    plan = Plan(budget_s=20.0, warmup_s=1.0, eval_s=0.0, tight=1.0, boundary=False)
+    parts = sample_training(prepared, plan).parts
+    prepared.close()
+    assert isinstance(parts, Parts), parts
+    assert sum(parts.exposed_ms.values()) == pytest.approx(parts.step_ms)
+    assert set(parts.busy_ms) == set(parts.enqueue_ms) == set(parts.exposed_ms) - {"sync"}
+    assert all(ms > 0 for ms in parts.busy_ms.values())
+    line = Attempt(
+        case_id="c", work_id="w", tuning_id="t", work=asked.work, tuning=asked.tuning, device=asked.device,
+        replicate=0, order_index=0, started_utc="", outcome="ok", region="train_step", phases=to_json(parts),
+    )  # fmt: skip
+    splits = splits_of([line])
+    assert not isinstance(splits, str)
+    assert sum(splits[0].shares.values()) == pytest.approx(1) and set(splits[0].shares) <= set(SHARES)
+
+
 def test_losses_of_both_kinds_are_equal() -> None:
     assert run(prepare(), 3) == pytest.approx(run(prepare(loss_sync="epoch"), 3), rel=1e-6)
 

@@ -93,7 +93,8 @@ class Limits:
 
     def light(self, case: Case, attempts: Sequence[Attempt], checks: Sequence[Check]) -> Light:
         """What bounds a case that these attempts of one unit ran."""
-        if case.device.kind == "sim" or case.device.world_size != 1 or not attempts:
+        bare = case.device.kind == "sim" and not any(key[1] == case.device.label for key in self.ceilings)
+        if bare or case.device.world_size != 1 or not attempts:
             return Light()
         last, ran = attempts[-1], precisions_of(case, attempts, checks)
         board = self.board(last.fingerprint_id, case.device.kind, last.observed.get("device_name"))
@@ -167,7 +168,7 @@ class Limits:
     def _finding(self, key: Key, line: Ceiling) -> CeilingFinding:
         fingerprint_id, label, name = key
         told = dict(line.conditions)
-        kind = "cuda" if label.startswith("cuda") else "cpu"
+        kind = label.split(":")[0]
         board = self.board(fingerprint_id, kind, told.get("device_name"))
         theoretical = board.datasheet(name)
         value, reason = line.value, line.reason
@@ -197,8 +198,11 @@ def precisions_of(case: Case, attempts: Sequence[Attempt], checks: Sequence[Chec
     """The precisions that the case's layers really ran at; empty where nothing tells.
 
     A precision that was asked for was verified by the check; `default` is what the check's probes found, else
-    what the settings read back as. BF16 without hardware for it is FP32 arithmetic.
+    what the settings read back as. BF16 without hardware for it is FP32 arithmetic. A simulated device does
+    by default what it does at FP32.
     """
+    if case.device.kind == "sim":
+        return ("fp32" if case.tuning.precision == "default" else case.tuning.precision,)
     found = [check.checks for check in checks]
     if any(_at(one, "dtype_in_hardware", "found") == "emulated" for one in found):
         return ("fp32",)

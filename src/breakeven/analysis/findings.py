@@ -263,6 +263,42 @@ class CeilingFinding:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
+Label = Literal["input", "copy", "launch", "memory", "compute", "cannot tell"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShareFinding:
+    """Where the time of a case's step goes, and what bounds it.
+
+    `shares` (part -> share of the step, mean over `processes`) add up to 1; empty where `reasons['shares']`
+    says why. `exposed_ms` is the host's time in each part, `busy_ms` each part alone, waited for: medians
+    over processes. `enqueue_share`: for how much of the work's time the host enqueues it. `launch_share` is
+    1 - captured / eager, with the case that was captured. `floor_s` sums max(FLOPs / peak, bytes / bandwidth)
+    over the layers, `floor_memory_share` of it is bound by traffic; `flops_per_byte` is that of the step.
+    `why` says what the label rests on, or why there is none.
+    """
+
+    case_id: str
+    step_s: float
+    label: Label
+    why: str = ""
+    processes: int = 0
+    shares: Mapping[str, float] = field(default_factory=dict)
+    exposed_ms: Mapping[str, float] = field(default_factory=dict)
+    busy_ms: Mapping[str, float] = field(default_factory=dict)
+    enqueue_share: float | None = None
+    launch_share: Interval | None = None
+    launch_share_point: float | None = None
+    captured_id: str | None = None
+    floor_s: float | None = None
+    floor_memory_share: float | None = None
+    flops_per_byte: float | None = None
+    bandwidth_gb_per_s: float | None = None
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Understanding:
     """Everything the lines of one file say. `sentences` is the verdict a newcomer reads first."""
@@ -286,3 +322,4 @@ class Understanding:
     sources: tuple[str, ...]
     ceilings: tuple[CeilingFinding, ...] = ()
     ladders: tuple[LadderFinding, ...] = ()
+    shares: tuple[ShareFinding, ...] = ()

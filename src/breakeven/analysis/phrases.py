@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding
+from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding, ShareFinding
 from breakeven.records.case import Device
 from breakeven.stats import Interval, Verdict
 from breakeven.units import format_ratio_interval
@@ -153,6 +153,30 @@ def at(ratio: RatioFinding) -> str:
 def tuning(name: str) -> str:
     """A preset as words: `as-written` is said, the others are named."""
     return "as written" if name == "as-written" else f"tuned ({name})"
+
+
+def bound(where: tuple[str, str], shares: Sequence[ShareFinding], of: int) -> str:
+    """What binds a device at a tuning, in so many of its cases, and how large that is."""
+    device, name = where
+    label = shares[0].label
+    cases = "" if of == 1 else f" in {len(shares)} of {of} cases"
+    sizes = sorted(filter(None, map(_size, shares)))
+    if not sizes:
+        return cut(f"{_upper(tuning(name))}, {device} is bound by {label}{cases}")
+    low, high = f"{sizes[0]:.0%}", f"{sizes[-1]:.0%}"
+    span = low if low == high else f"{low} to {high}"
+    return cut(f"{_upper(tuning(name))}, {device} is bound by {label}{cases} ({span} of a step)")
+
+
+def _size(finding: ShareFinding) -> float | None:
+    """The share of a step behind the label, where it is one."""
+    if finding.label == "input":
+        return finding.shares.get("data_wait", 0.0) + finding.shares.get("cut", 0.0)
+    return finding.shares.get("copy") if finding.label == "copy" else finding.launch_share_point
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def accuracy(finding: ParityFinding, count: int, of: int) -> str:

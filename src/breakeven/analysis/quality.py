@@ -26,6 +26,7 @@ MEANINGS = {
     "coarse_clock": "blocks too short for the clock",
     "loss_not_finite": "the loss did not stay finite: speed holds, learning does not",
     "several_units": "processes ran on several units; only those of one enter an interval",
+    "parts_disagree": "split steps took another time than whole ones: their parts stand for nothing",
     "energy_disagrees": "two readings of energy disagree; use neither",
     "above_ceiling": "faster than the measured ceiling: a better kernel, or a ceiling measured too low",
 }
@@ -39,11 +40,13 @@ def quality_of(
     torn: bool,
     missing: int,
     hosts: Collection[str | None] = (),
+    starved: Collection[str] = (),
     versions: Sequence[str] = (),
 ) -> list[QualityFinding]:
     """All that should be read beside the numbers. `missing`: cases of the study without any attempt.
 
-    `hosts`: ids of cases on a GPU whose host's CPU is not known. `versions` of this tool that measured.
+    `hosts`: ids of cases on a GPU whose host's CPU is not known. `starved`: of those on an accelerator that
+    wait for input. `versions` of this tool that measured.
     """
     found = _flagged(cases)
     failed = [case for case in cases if not case.processes]
@@ -62,6 +65,10 @@ def quality_of(
     if hostless:
         text = "the CPU that fed the GPU is not known: it sets the time of a step that waits for launches"
         found.append(_finding("host_unknown", text, hostless))
+    waiting = [case for case in cases if case.case_id in starved]
+    if waiting:
+        text = "bound by input: its ratio says how the device is fed, not how fast it is"
+        found.append(_finding("input_bound", text, waiting))
     if len(versions) > 1:
         said = " and ".join(versions)
         text = f"several versions of breakeven measured here ({said}): --fresh measures all with one"

@@ -57,7 +57,7 @@ def _settled(drafts: Sequence[_Draft]) -> list[RatioFinding]:
     ]
 
 
-def _one_unit(
+def one_unit(
     a: Mapping[Key, float], b: Mapping[Key, float]
 ) -> tuple[Mapping[Key, float], Mapping[Key, float]]:
     """Both sides on the unit where they share most replicates: a ratio across units is of neither.
@@ -134,7 +134,7 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
     )
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
-    a, b = _one_unit(_values(pair.base, of), _values(pair.candidate, of))
+    a, b = one_unit(_values(pair.base, of), _values(pair.candidate, of))
     if of == "step" and _apart(pair, [key for key in a if key in b]):
         finding = dataclasses.replace(
             finding, apart=True, flags=tuple(sorted({*finding.flags, "not_interleaved"}))

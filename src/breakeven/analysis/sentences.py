@@ -4,11 +4,19 @@ Knows nothing about lines or statistics. It talks in ratios: a time on a shared 
 """
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from breakeven.analysis import phrases
 from breakeven.analysis.climbing import ladder_sentences, law_sentences, span_sentences
-from breakeven.analysis.findings import CaseFinding, LadderFinding, ParityFinding, RatioFinding, ScaleFinding
+from breakeven.analysis.findings import (
+    CaseFinding,
+    LadderFinding,
+    ParityFinding,
+    RatioFinding,
+    ScaleFinding,
+    ShareFinding,
+)
 from breakeven.analysis.quality import failures
 from breakeven.stats import Verdict
 
@@ -26,6 +34,7 @@ def sentences_of(
     ladders: Sequence[LadderFinding] = (),
     missing: int = 0,
     skips: Sequence[Mapping[str, str]] = (),
+    shares: Sequence[ShareFinding] = (),
 ) -> list[str]:
     """The sentences, most important first. `missing`: cases of the study that have no attempt yet."""
     if not cases:
@@ -41,9 +50,10 @@ def sentences_of(
         # Without the best of both, the two ends of the ladder have to do.
         if compared or not missing:
             said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
-        said += climbed
+        said += _bound(compared, shares) + climbed
     else:
-        said += span_sentences(ratios, phrases.LONGEST) + climbed + law_sentences(scale, phrases.LONGEST)
+        said += span_sentences(ratios, phrases.LONGEST) + _bound(compared, shares)
+        said += climbed + law_sentences(scale, phrases.LONGEST)
     said += _uncertain(compared)
     said += _refused(compared, {case.case_id for case in failures(cases)})
     said += _failed(cases)
@@ -73,6 +83,20 @@ def _headlines(
             laws = [s for s in scale if (s.base_label, s.candidate_label, s.tuning_name) == (*pair, tuning)]
             said += _headline(group, laws, cases, cores)
     return said[:4]
+
+
+def _bound(ratios: Sequence[RatioFinding], shares: Sequence[ShareFinding]) -> list[str]:
+    """What holds the first pair's candidate back at the least tuned: the most frequent label there."""
+    if not ratios:
+        return []
+    where = ratios[0].candidate_label, ratios[0].tuning_name
+    ids = dict.fromkeys(r.candidate_id for r in ratios if (r.candidate_label, r.tuning_name) == where)
+    mine = [s for s in shares if s.case_id in ids]
+    labels = Counter(s.label for s in mine if s.label != "cannot tell")
+    if not labels:
+        return []
+    label = labels.most_common(1)[0][0]
+    return [phrases.bound(where, [s for s in mine if s.label == label], len(ids))]
 
 
 def _unfinished(measured: int, missing: int) -> list[str]:

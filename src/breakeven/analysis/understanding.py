@@ -9,6 +9,7 @@ from typing import Any
 
 from breakeven.analysis import naming
 from breakeven.analysis.best import best_pairs
+from breakeven.analysis.bounds import bounds_of
 from breakeven.analysis.cases import Measured, confirmed_cases, measured_cases
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import (
@@ -18,12 +19,13 @@ from breakeven.analysis.findings import (
     QualityFinding,
     RatioFinding,
     ScaleFinding,
+    ShareFinding,
     Understanding,
 )
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.ladder import ladders_of
 from breakeven.analysis.machines import core_loop_ns, cores_of, machine
-from breakeven.analysis.pairs import baseline, pairs_of
+from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
@@ -49,6 +51,7 @@ class _File:
     quality: tuple[QualityFinding, ...]
     sentences: tuple[str, ...]
     hidden: int
+    shares: tuple[ShareFinding, ...]
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -84,6 +87,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         sources=tuple(r.path for r in results),
         ladders=tuple(finding for file in files for finding in file.ladders),
         ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
+        shares=tuple(finding for file in files for finding in file.shares),
     )
 
 
@@ -117,6 +121,7 @@ def _file(results: Results, show_all: bool) -> _File:
     scale = scale_of(ratios, {m.finding.case_id: m.case for m in (*confirmed.values(), *shown)})
     cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
     missing = _missing(study, everything)
+    shares = bounds_of(shown, results)
     return _File(
         study=study,
         cases=tuple(cases),
@@ -132,6 +137,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 torn=results.torn,
                 missing=missing,
                 hosts=_hostless(results, shown),
+                starved=_starved(shown, shares),
                 versions=versions,
             ),
         ),
@@ -145,9 +151,11 @@ def _file(results: Results, show_all: bool) -> _File:
                 ladders=ladders,
                 missing=missing,
                 skips=study.skips if study else (),
+                shares=shares,
             )
         ),
         hidden=len(everything) - len(shown),
+        shares=tuple(shares),
     )
 
 
@@ -170,6 +178,12 @@ def _hostless(results: Results, shown: Sequence[Measured]) -> frozenset[str]:
         for m in shown
         if m.case.device.kind == "cuda" and {unit for unit, _ in (*m.steps, *m.totals)} - named
     )
+
+
+def _starved(shown: Sequence[Measured], shares: Sequence[ShareFinding]) -> frozenset[str]:
+    """Cases on an accelerator that input binds: no ranking of devices (contract R8)."""
+    accelerated = {m.finding.case_id for m in shown if not is_cpu(m.case.device)}
+    return frozenset(s.case_id for s in shares if s.label == "input" and s.case_id in accelerated)
 
 
 def _missing(study: StudyLine | None, measured: Sequence[Measured]) -> int:

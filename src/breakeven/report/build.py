@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from breakeven import units
 from breakeven.analysis.findings import Understanding
-from breakeven.report import comparisons, context, ladder, measurements
+from breakeven.report import comparisons, context, ladder, measurements, shares
 from breakeven.report.names import Names, names_of
 from breakeven.report.view import Report, Section, clean
 
@@ -22,6 +22,9 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.ratios,
     context.quality,
     measurements.times,
+    shares.where_time_goes,
+    shares.bounds,
+    shares.parts,
     measurements.runs,
     measurements.full,
     measurements.accuracy,

@@ -25,7 +25,22 @@ SHAPES = (
     "triangle-left",
 )
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 3], [3, 3, 1, 3])
+# The parts of a step in its order.
+PART_FILLS = {
+    "data wait": "#D55E00",
+    "copy": "#E69F00",
+    "cut": "#CC79A7",
+    "forward": "#0072B2",
+    "backward": "#56B4E9",
+    "optimizer": "#009E73",
+    "other": "#BBBBBB",
+}
+DARK_FILLS = ("forward", "optimizer")
+LEAST_TEXT = 0.08
+"""A smaller piece of a bar has no room for its number."""
 WIDTH = 640
+SHARE_WIDTH = 560
+"""Room is left for the label beside each bar."""
 ROW_HEIGHT = 22
 AIR = 1.2
 PNG_SCALE = 2.0
@@ -41,7 +56,9 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         import altair as alt
     except ImportError as error:
         raise UserError(MISSING_EXTRA) from error
-    draw = {"ladder": _ladder, "scale": _scale, "ratios": _ratios, "samples": _samples}[chart.kind]
+    draw = {
+        "ladder": _ladder, "scale": _scale, "ratios": _ratios, "samples": _samples, "shares": _shares,
+    }[chart.kind]  # fmt: skip
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     with alt.data_transformers.enable("default", max_rows=None):
         drawn = draw(alt, chart)
@@ -254,6 +271,35 @@ def _samples(alt: Any, chart: Chart) -> Any:
         )
     )
     return _paged(alt, [mark], chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+
+
+def _shares(alt: Any, chart: Chart) -> Any:
+    """One bar a tuning under its model, cut into parts; the larger ones carry their number."""
+    names = [name for name in PART_FILLS if any(value["part"] == name for value in chart.values)]
+    fields = {
+        "part": "part:N", "share": "shown:N", "of a step": "time:N", "tuning": "tuning:N",
+        "bound by": "bound:N", "because": "why:N",
+    }  # fmt: skip
+    y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
+    axis = alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=True)
+    x = alt.X(
+        "begin:Q", title="share of a step, and what bounds it", axis=axis, scale=alt.Scale(domain=[0, 1])
+    )
+    fill = alt.Scale(domain=names, range=[PART_FILLS[name] for name in names])
+    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    colour = alt.Color("part:N", title="part", scale=fill)
+    bars = alt.Chart().mark_bar(stroke="white", strokeWidth=1)
+    dark = " || ".join(f"datum.part == '{name}'" for name in DARK_FILLS)
+    ink = alt.condition(dark, alt.value("white"), alt.value("black"))
+    numbers = alt.Chart().transform_filter(f"datum.end - datum.begin >= {LEAST_TEXT}")
+    numbers = numbers.transform_calculate(middle="(datum.begin + datum.end) / 2").mark_text(fontSize=11)
+    bound = alt.Chart().transform_filter("datum.begin == 0").mark_text(align="left", dx=6, fontSize=11)
+    layers = [
+        bars.encode(x=x, x2="end:Q", y=y, color=colour, tooltip=tooltip),
+        numbers.encode(x="middle:Q", y=y, text="shown:N", color=ink),
+        bound.encode(x=alt.datum(1), y=y, text="bound:N"),
+    ]
+    return _paged(alt, layers, chart.values, "group", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _points(alt: Any) -> Any:

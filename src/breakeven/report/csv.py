@@ -9,7 +9,8 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 
-from breakeven.analysis.findings import CaseFinding, StepFinding, Understanding
+from breakeven.analysis.findings import CaseFinding, ShareFinding, StepFinding, Understanding
+from breakeven.analysis.shares import SHARES
 from breakeven.stats import Interval
 
 # A spreadsheet takes a cell that starts so for a formula (OWASP, CSV Injection).
@@ -25,8 +26,11 @@ def sheet(understanding: Understanding) -> str:
     chosen: dict[str | None, list[str]] = {}
     for found in (b for one in understanding.ladders for b in one.best):
         chosen.setdefault(found.case_id, []).append(found.numerics)
+    shares = {(s.source, s.case_id): s for s in understanding.shares}
     rows = [
-        dict(_fields(c, kinds)) | dict(_ladder(climbed.get(c.case_id), chosen.get(c.case_id, ())))
+        dict(_fields(c, kinds))
+        | dict(_where(shares.get((c.source, c.case_id))))
+        | dict(_ladder(climbed.get(c.case_id), chosen.get(c.case_id, ())))
         for c in understanding.cases
     ]
     out = io.StringIO()
@@ -101,6 +105,20 @@ def _ladder(step: StepFinding | None, best_of: Sequence[str]) -> Iterator[tuple[
     yield from _interval("ladder_win", "times", win.ratio if win else None, win.point if win else None)
     yield "ladder_loses", step.loses if step else None
     yield "best_of_numerics", "; ".join(best_of)
+
+
+def _where(found: ShareFinding | None) -> Iterator[tuple[str, Field]]:
+    """Where the step's time goes; empty where it was not split."""
+    yield "bound_by", found.label if found else None
+    yield "bound_because", found.why if found else None
+    for part in SHARES:
+        yield f"{part}_share", found.shares.get(part) if found else None
+    yield from _interval(
+        "launch", "share", found.launch_share if found else None, found.launch_share_point if found else None
+    )
+    yield "floor_s", found.floor_s if found else None
+    yield "floor_memory_share", found.floor_memory_share if found else None
+    yield "flops_per_byte", found.flops_per_byte if found else None
 
 
 def _interval(

@@ -3,9 +3,17 @@
 Knows nothing about how a mark is drawn.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from breakeven.analysis.findings import CONTRASTS, MIXED, CaseFinding, RatioFinding, Understanding
+from breakeven.analysis.findings import (
+    CONTRASTS,
+    MIXED,
+    CaseFinding,
+    RatioFinding,
+    ShareFinding,
+    Understanding,
+)
+from breakeven.analysis.shares import SHARES
 from breakeven.report import words
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Chart, Value, clean
@@ -121,6 +129,47 @@ def sample_chart(understanding: Understanding, names: Names) -> Chart | None:
         tunings=tuple(map(clean, sorted({c.tuning_name for c in shown}, key=tuning_rank))),
         devices=tuple(dict.fromkeys(names.devices[c.device_label] for c in shown)),
     )
+
+
+def share_chart(understanding: Understanding, names: Names) -> Chart | None:
+    """One bar a case, cut into the parts of its step; None where no step was split."""
+    known = {(s.source, s.case_id): s for s in understanding.shares if s.shares}
+    shown = [(c, known[c.source, c.case_id]) for c in understanding.cases if (c.source, c.case_id) in known]
+    if not shown:
+        return None
+    tunings = tuple(map(clean, sorted({c.tuning_name for c, _ in shown}, key=tuning_rank)))
+    alt = (
+        f"Stacked bars of the shares of a step at {words.joined(tunings)}, by model and device: waiting for "
+        "the batch, copy, forward, backward, optimizer and the rest. The table below holds every number."
+    )
+    return Chart(
+        kind="shares",
+        name="shares",
+        title="Where a step's time goes",
+        alt_text=alt,
+        values=tuple(mark for case, found in shown for mark in _share_marks(case, found, names)),
+        tunings=tunings,
+    )
+
+
+def _share_marks(case: CaseFinding, found: ShareFinding, names: Names) -> Iterator[Mapping[str, Value]]:
+    """The pieces of one bar, left to right, each with the place where it begins and ends."""
+    begin, work = 0.0, case.case.work
+    for part in SHARES:
+        share = found.shares.get(part, 0.0)
+        if share > 0:
+            yield {
+                "group": f"{clean(work.model)} on {names.devices[case.device_label]}, batch {work.batch}",
+                "tuning": clean(case.tuning_name),
+                "part": part.replace("_", " "),
+                "begin": begin,
+                "end": begin + share,
+                "shown": words.percent(share),
+                "time": format_duration(share * found.step_s),
+                "bound": found.label,
+                "why": clean(found.why),
+            }
+        begin += share
 
 
 def _sample_marks(case: CaseFinding, names: Names) -> list[Mapping[str, Value]]:

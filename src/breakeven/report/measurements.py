@@ -5,7 +5,7 @@ Knows nothing about ratios. A case appears in a section only if it has something
 
 from collections.abc import Callable, Iterable, Sequence
 
-from breakeven.analysis.findings import CaseFinding, CeilingFinding, Understanding
+from breakeven.analysis.findings import CaseFinding, CeilingFinding, ShareFinding, Understanding
 from breakeven.report import words
 from breakeven.report.marks import sample_chart
 from breakeven.report.names import Names, naming, precision_note
@@ -38,8 +38,10 @@ def times(understanding: Understanding, names: Names) -> Section | None:
         number("samples", "1/s"),
         number("n"),
         label("region"),
+        Column(name="bound by"),
         Column(name="flags"),
     ]
+    known = {(s.source, s.case_id): s for s in understanding.shares}
 
     def cells(c: CaseFinding) -> tuple[Cell, ...]:
         why = c.reasons.get("step_s", "")
@@ -50,6 +52,7 @@ def times(understanding: Understanding, names: Names) -> Section | None:
             words.rate(rate, reason=c.reasons.get("samples_per_s", "")),
             words.count(c.step_s.n if c.step_s else c.processes),
             said(REGIONS.get(c.region or "", c.region)) if c.region else absent(),
+            _bound_by(known.get((c.source, c.case_id))),
             said(_flags(c)) if c.flags else absent(),
         )
 
@@ -315,6 +318,13 @@ def _section(
         return None
     alt = chart.alt_text if chart else ""
     return Section(key=key, title=title, note=note, table=table, chart=chart, alt_text=alt, detail=detail)
+
+
+def _bound_by(found: ShareFinding | None) -> Cell:
+    """The label, or why there is none."""
+    if found is None or found.label == "cannot tell":
+        return absent(found.why if found else "")
+    return said(found.label, note=found.why, evidence=found.evidence)
 
 
 def _flags(case: CaseFinding) -> str:

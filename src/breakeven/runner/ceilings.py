@@ -23,9 +23,9 @@ from breakeven.runner.survey import fingerprint_of, survey
 METHOD = 1
 """Version of how ceilings are measured: part of the cache's name, so that another method starts a new one."""
 SCALE = {"tflop_per_s": 1e12, "top_per_s": 1e12, "gb_per_s": 1e9}
-BUDGET_S = {"cpu": 0.5, "cuda": 0.5}
+BUDGET_S = {"cpu": 0.5, "cuda": 0.5, "sim": 0.5}
 """Seconds of calls behind one ceiling in one process, by kind of device."""
-PROCESSES = {"cpu": 3, "cuda": 2}
+PROCESSES = {"cpu": 3, "cuda": 2, "sim": 1}
 """The best process counts: whatever slows one down, a ceiling is what the device can do. A GPU's take longer
 to start."""
 AUTOMATIC = 2
@@ -48,8 +48,8 @@ class _Found:
 def for_study(session: Session) -> None:
     """Appends the ceilings of the study's devices that the file lacks: from the cache, else measured now.
 
-    Simulated devices have none. Whatever cannot be measured is a line with a reason; a user's wish to stop
-    leaves the rest out.
+    A simulated device has those planted in it, if any. Whatever cannot be measured is a line with a reason;
+    a user's wish to stop leaves the rest out.
     """
     with parents() as seats:
         for runtime, device, names in _wanted([planned.case for planned in session.plan.cases]):
@@ -241,10 +241,12 @@ def cached(fingerprint_id: str) -> list[Ceiling]:
 def remember(lines: Sequence[Ceiling]) -> None:
     """Keeps ceilings in place of older ones of the same name and device.
 
-    Null ones are tried again, and so are those of a machine that others used meanwhile: they are too low. A
-    cache that cannot be written is no error: the next run measures anew.
+    Null ones are tried again, and so are those of a machine that others used meanwhile: they are too low.
+    Planted ones are no property of this machine. A cache that cannot be written is no error: the next run
+    measures anew.
     """
-    fresh = [line for line in lines if line.value is not None and not line.contended]
+    real = [line for line in lines if not line.device_label.startswith("sim:")]
+    fresh = [line for line in real if line.value is not None and not line.contended]
     if not fresh:
         return
     keys = {(line.name, line.device_label) for line in fresh}

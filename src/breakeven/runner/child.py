@@ -21,6 +21,7 @@ from breakeven.records.lines import Epoch
 from breakeven.runner import checkpoint
 from breakeven.runner.wire import case_from_json
 from breakeven.timing import (
+    Parts,
     Plan,
     Probe,
     Progress,
@@ -99,14 +100,15 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             compiled = built(prepared)
             result = run(case, prepared, request, event_fd, probes)
             facts = _facts(prepared, startup_ns, request)
-            if compiled is not None:
-                facts["compile"] = compiled
-                del facts["base_nulls"]["compile"]
+            facts |= {} if compiled is None else {"compile": compiled}
             facts["observed"] |= result.pop("observed", {})
             if core_ns is not None:
                 facts["observed"]["core_loop_ns"] = round(core_ns, 3)
             _require_threads(case, facts["observed"])
-            return facts | result
+            whole = facts | result
+            # What the attempt filled needs no reason any more.
+            unfilled = {key: why for key, why in whole["base_nulls"].items() if whole.get(key) is None}
+            return whole | {"base_nulls": unfilled}
     except Unsupported as error:
         return {"outcome": "unsupported", "reason": _line(error)}
     except Mismatch as error:
@@ -196,8 +198,8 @@ def _facts(prepared: runtimes.Prepared, startup_ns: int, request: Mapping[str, A
 
 
 def _unread(prepared: runtimes.Prepared) -> dict[str, str]:
-    """Why the sections that no attempt fills yet are null, and those of sensors on a simulated device."""
-    nulls = {"phases": "a step's parts are not timed apart yet", "compile": "nothing is compiled"}
+    """Why the sections that an attempt does not fill are null, and those of sensors on a simulated device."""
+    nulls = {"phases": "parts are timed in sampled steps only", "compile": "nothing is compiled"}
     if prepared.simulated:
         nulls |= dict.fromkeys(("energy", "clocks", "contention"), "a simulated device has no sensors")
     return nulls
@@ -265,6 +267,10 @@ def _attempt(
         "eval_blocks": to_json(samples.eval_blocks),
         "losses": samples.losses[:LOSSES_KEPT],
     }
+    if isinstance(samples.parts, Parts):
+        result["phases"] = _phases(samples.parts)
+    else:
+        result["nulls"]["phases"] = samples.parts
     if samples.timers_ns is not None:
         host_ns, device_ns = samples.timers_ns
         result["observed"] = {"timers": {"host_ns": host_ns, "device_ns": device_ns}}
@@ -272,6 +278,11 @@ def _attempt(
         moved = ", ".join(f"{name} +{count}" for name, count in samples.counters_moved.items())
         result |= {"outcome": "invalid", "reason": f"compiled or retraced inside the timed window: {moved}"}
     return result
+
+
+def _phases(parts: Parts) -> Result:
+    """The parts as the record has them: without the verdict on them, which is a flag."""
+    return {key: value for key, value in to_json(parts).items() if key != "disagree"}
 
 
 def _memory(samples: Samples) -> dict[str, float]:

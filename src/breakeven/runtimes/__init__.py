@@ -74,6 +74,10 @@ class Prepared:
                       returns facts about it (`cache_state`). Called once before the first step; None: nothing
     device_span(f)    calls f, and returns a function that gives the nanoseconds for which the device, by its
                       own timer, was at what f enqueued. None: the device has no timer, as a CPU
+    parts             a step's parts by name, in order: calling each once is one `step()`. `data_wait`: the
+                      host waits for a batch or makes it; `copy`: it goes to the device, or `cut`: it is
+                      cut from data that are there; `forward`; `backward`; `optimizer`; `loss_read`: the loss
+                      is read or kept. None where a step is one piece; nulls["phases"] says why
     """
 
     step: Callable[[], None]
@@ -96,6 +100,7 @@ class Prepared:
     eval_samples: int | None
     clock: Callable[[], int] | None = None
     device_span: Callable[[Callable[[], object]], Callable[[], int]] | None = None
+    parts: Mapping[str, Callable[[], None]] | None = None
     build: Callable[[], Mapping[str, Any]] | None = None
     simulated: bool = False
     nulls: Mapping[str, str] = field(default_factory=dict)
@@ -107,12 +112,14 @@ class Peak:
 
     call() enqueues it once, on other data than the last time or on far more than the caches hold; sync()
     returns when all of it is done. `conditions`: dtype, shape, what counts as a byte, what was verified.
+    `clock` as in `Prepared`.
     """
 
     call: Callable[[], None]
     sync: Callable[[], None]
     amount: float
     conditions: Mapping[str, Any]
+    clock: Callable[[], int] | None = None
 
 
 class Runtime(Protocol):

@@ -8,6 +8,7 @@ from breakeven.timing.calls import MOST_CALLS, Calls, sample_calls, sample_strea
 from breakeven.timing.clocks import Clock, elapsed, resolution_ns
 from breakeven.timing.epochs import Run, train_epochs
 from breakeven.timing.loop import Plan, Progress, Samples, sample_training
+from breakeven.timing.parts import Parts
 from breakeven.timing.peaks import Reached, sample_peak
 from breakeven.timing.watching import Probe
 
@@ -15,6 +16,7 @@ __all__ = [
     "MOST_CALLS",
     "Calls",
     "Clock",
+    "Parts",
     "Plan",
     "Probe",
     "Progress",

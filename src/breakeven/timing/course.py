@@ -63,6 +63,11 @@ class Course:
         """Shortest block that the clock can tell to 0.1 %; at least 1."""
         return max(1, RESOLUTIONS * (self.resolution or 0))
 
+    @property
+    def most_steps(self) -> int:
+        """Steps of an epoch that can be one block: those after its boundary."""
+        return self.prepared.steps_per_epoch - self._most_boundary_steps()
+
     def cold(self) -> int:
         """The first step, alone between two synchronisations; it is not recorded as a block."""
         self.position += 1
@@ -82,6 +87,18 @@ class Course:
         self.position = n
         return self._record(n, boundary=True)
 
+    def begin_unrecorded(self, n: int) -> None:
+        """Takes `n` steps of the epoch that the caller times; another one begins where too few are left.
+
+        The change of epochs and the steps right after it pass untimed.
+        """
+        if not self.wraps and n > self.prepared.steps_per_epoch - self.position:
+            self.prepared.next_epoch()
+            self.position = self._most_boundary_steps()
+            for _ in range(self.position):
+                self.prepared.step()
+        self.position += n
+
     def resize(self, last: Block, time_left_ns: float) -> bool:
         """Sets the size of the next block from the last one; whether it changed.
 
@@ -97,7 +114,7 @@ class Course:
             n = min(2 * n, MAX_STEPS)
         elif last.ns > 4 * wanted:
             n = max(1, int(n * wanted / last.ns))
-        most = self.prepared.steps_per_epoch - self._most_boundary_steps()
+        most = self.most_steps
         if not self.wraps and n > most:
             self.wraps = last.ns * most < min(self.fine_ns, self.limit_ns) * last.n_steps
             n = n if self.wraps else most

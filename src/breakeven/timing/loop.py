@@ -22,6 +22,7 @@ from breakeven.runtimes import Evaluation, Prepared
 from breakeven.stats import median_interval, steady
 from breakeven.timing.clocks import Clock, both_timers, resolution_ns, timed_ns
 from breakeven.timing.course import RESERVE, Course
+from breakeven.timing.parts import Parts, split
 from breakeven.timing.watching import Probe, watching
 
 Phase = Literal["warm-up", "steps", "boundary", "evaluation", "epoch"]
@@ -51,7 +52,7 @@ class Plan:
     `budget_s` bounds all but the cold step: warm-up (at most `warmup_s`, None: 40 % of it), evaluation (about
     `eval_s`, None: 10 %; 0: none), epoch boundaries (10 %), and the steady blocks, which get what warm-up
     leaves. Slow steps go beyond it: one to warm up, three steady ones (one if it alone exceeds their share),
-    one at the boundary, one batch of evaluation.
+    one at the boundary, one batch of evaluation. A step's parts come on top: 10 %, of slow steps up to 30 %.
 
     `tight` is the relative half width of the median's 95 % interval at which sampling ends, after at least
     `min_blocks` blocks and `min_s` seconds (an energy counter needs some). `max_blocks` counts every block
@@ -114,6 +115,7 @@ class Samples:
     `memory_cold` was read after warm-up, `memory_warm` after the steady blocks with peaks restarted between.
     `probes` is what each probe reported. `clock_ns` is the clock's resolution, None where it showed none.
     `timers_ns`: one more block by the host's clock and by the device's own timer, where the device has one.
+    `parts`: the parts of a step, or why they were not timed.
     """
 
     cold_ns: int
@@ -128,6 +130,7 @@ class Samples:
     probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     clock_ns: int | None = None
     timers_ns: tuple[int, int] | None = None
+    parts: Parts | str = "not timed"
 
 
 Tell = Callable[[Progress], None]
@@ -146,8 +149,9 @@ def sample_training(
     Flags: `not_steady` (warm-up ended by its limit), `not_converged` (the budget or `max_blocks` did),
     `coarse_clock` (blocks shorter than 1000 resolutions), `short_block` (synchronising may have lengthened
     blocks by more than 5 %), `short_epoch` (blocks hold their epoch boundaries), `loss_not_finite` (losses
-    end before the first such). Raises Mismatch `invalid` for a clock that stands still or that the device's
-    own timer contradicts, and whatever a step raises.
+    end before the first such), `parts_disagree` (split steps took another time than whole ones). Raises
+    Mismatch `invalid` for a clock that stands still or that the device's own timer contradicts, and whatever
+    a step raises.
     """
     clock = clock or prepared.clock or time.perf_counter_ns
     tell = on_progress or _silent
@@ -170,6 +174,7 @@ def sample_training(
     overlap_ns, block_ns = course.overlap_ns, median(_steady_ns(course))
     memory_warm = dict(prepared.memory())
     timers_ns = _timers(course)
+    parts = split(course, plan.budget_ns, median(_steady_steps(course)))
     if plan.boundary and not course.wraps:
         _boundaries(course, plan, tell)
     losses += prepared.losses()
@@ -182,6 +187,7 @@ def sample_training(
         "short_block": overlap_ns > MOST_OVERLAP * block_ns,
         "short_epoch": course.wraps,
         "loss_not_finite": len(finite) < len(losses),
+        "parts_disagree": isinstance(parts, Parts) and parts.disagree,
     }
     return Samples(
         cold_ns=cold_ns,
@@ -196,6 +202,7 @@ def sample_training(
         probes=seen,
         clock_ns=course.resolution,
         timers_ns=timers_ns,
+        parts=parts,
     )
 
 
@@ -209,6 +216,7 @@ def _timers(course: Course) -> tuple[int, int] | None:
         for _ in range(course.n_steps):
             prepared.step()
 
+    course.begin_unrecorded(course.n_steps)
     return both_timers(course.clock, prepared.sync, prepared.device_span, work)
 
 
@@ -340,6 +348,10 @@ def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]
 
 def _steady_ns(course: Course) -> list[int]:
     return [block.ns for block in course.blocks if not (block.warmup or block.boundary)]
+
+
+def _steady_steps(course: Course) -> list[float]:
+    return [block.ns / block.n_steps for block in course.blocks if not (block.warmup or block.boundary)]
 
 
 def _silent(progress: Progress) -> None:

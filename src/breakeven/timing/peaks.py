@@ -66,4 +66,5 @@ def _as_steps(peak: Peak) -> Prepared:
         hashes={},
         parameters=None,
         eval_samples=None,
+        clock=peak.clock,
     )

@@ -4,8 +4,11 @@ Knows nothing about frameworks. Its lines carry the flag `simulated`; its number
 """
 
 import platform
+from collections.abc import Mapping
 
-from breakeven.runtimes import Availability, Place
+from breakeven.records.case import Device
+from breakeven.runtimes import Availability, Peak, Place
+from breakeven.runtimes.sim import ceilings
 from breakeven.runtimes.sim.profile import PROFILES, Profile, profile_of
 from breakeven.runtimes.sim.training import prepare, supports
 from breakeven.runtimes.sim.truth import Truth, truth_of
@@ -18,6 +21,8 @@ __all__ = [
     "Profile",
     "Truth",
     "availability",
+    "peak",
+    "peaks",
     "prepare",
     "profile_of",
     "supports",
@@ -29,3 +34,13 @@ def availability() -> Availability:
     """Always here: one place per profile."""
     places = tuple(Place(label=f"sim:{name}", name=f"simulated {name}") for name in PROFILES)
     return Availability(versions={"python": platform.python_version()}, places=places)
+
+
+def peaks(device: Device) -> Mapping[str, str]:
+    """The ceilings of a device in which a bandwidth was planted: name and unit. Others have none."""
+    return ceilings.UNITS if profile_of(device).gb_per_s is not None else {}
+
+
+def peak(device: Device, name: str) -> Peak:
+    """The work that shows one of them, in virtual time."""
+    return ceilings.peak(profile_of(device), name)

@@ -15,9 +15,9 @@ from breakeven.runtimes.sim.truth import Truth
 class VirtualDevice:
     """Host and device on one time line, in nanoseconds.
 
-    `step` returns when the host has launched; the work ends at `busy_until`, and only `sync` waits for it: a
-    loop that does not synchronise measures launches, as on a real accelerator. `factor` slows this process.
-    `real`: the host's time passes really as well.
+    A step's parts return when the host has launched; the work ends at `busy_until`, and only `sync` waits for
+    it: a loop that does not synchronise measures launches, as on a real accelerator. `factor` slows this
+    process, `scale` this step. `real`: the host's time passes really as well.
     """
 
     truth: Truth
@@ -28,6 +28,7 @@ class VirtualDevice:
     real: bool = False
     now: float = 0.0
     busy_until: float = 0.0
+    scale: float = 1.0
     batch_ready: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,16 +39,31 @@ class VirtualDevice:
         self.now += 1
         return int(self.now)
 
-    def step(self, slower: float = 1.0, extra_ns: float = 0.0) -> None:
-        """Enqueues one step, `slower` times as long as usual and with `extra_ns` more on the device."""
-        scale = self.factor * slower
+    def fetch(self, slower: float = 1.0) -> None:
+        """Begins a step, `slower` times as long as usual: the host gets a batch."""
+        self.scale = self.factor * slower
         if self.noise:
-            scale *= math.exp(self.rng.gauss(0.0, self.noise))
-        self._fetch(scale)
+            self.scale *= math.exp(self.rng.gauss(0.0, self.noise))
+        self._fetch(self.scale)
+
+    def copy(self) -> None:
+        """The batch goes to the device, after all that is enqueued."""
+        ns = self.truth.copy_ns * self.scale
+        if not self.truth.copy_waits:
+            self.busy_until = max(self.busy_until, self.now) + ns
+        elif ns:
+            self.sync()
+            self._pass(ns)
+
+    def compute(self, share: float, extra_ns: float = 0.0) -> None:
+        """Enqueues a share of the step's work, `extra_ns` more on the device."""
         start = max(self.busy_until, self.now)
-        self._pass(self.truth.launch_ns * scale)
+        self._pass(self.truth.launch_ns * share * self.scale)
         # The first kernel starts while the host launches the others, and none ends before it is launched.
-        self.busy_until = max(start + self.truth.device_ns * scale + extra_ns, self.now)
+        self.busy_until = max(start + self.truth.device_ns * share * self.scale + extra_ns, self.now)
+
+    def finish(self) -> None:
+        """Ends a step: the loss is waited for, or not."""
         if self.truth.waits:
             self.sync()
 

@@ -30,6 +30,10 @@ class Profile:
         step_ms           the whole step instead of the two above; the input is then free unless set as well
         input_ms          host time for one batch, milliseconds, without loader workers; divided by their
                           number, and then beside the step, not before it; none with data on the device
+        copy_ms           time for one batch's way to the device, milliseconds; none with data on the device.
+                          Pinned, it is enqueued; else the host waits for it and for all before it
+        gb_per_s          memory bandwidth: each layer's time is then the longer of its arithmetic's and its
+                          traffic's, and the device shows its ceilings; without effect beside step_ms
         bf16              factor by which bf16 and fp16 divide the device's time
         channels_last     the same for the channels-last layout
         compile           the same for compile:MODE
@@ -63,6 +67,8 @@ class Profile:
     launch_us: float
     step_ms: float | None = None
     input_ms: float = 0.0
+    copy_ms: float = 0.0
+    gb_per_s: float | None = None
     bf16: float = 1.0
     channels_last: float = 1.0
     compile: float = 1.0
@@ -101,7 +107,17 @@ PROFILES: dict[str, Profile] = {
     ),
 }  # fmt: skip
 
-ABOVE_ZERO = {"gflops", "step_ms", "bf16", "channels_last", "compile", "drift", "oom_batch", "train_samples"}
+ABOVE_ZERO = {
+    "gflops",
+    "gb_per_s",
+    "step_ms",
+    "bf16",
+    "channels_last",
+    "compile",
+    "drift",
+    "oom_batch",
+    "train_samples",
+}
 ABOVE_ZERO |= {"test_samples"}
 AT_MOST = {"accuracy": 1.0, "real": 1.0, "noise": 2.0, "process": 2.0}
 WORDS = {"fault": FAULTS, "hash": HASHES}

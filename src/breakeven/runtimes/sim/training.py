@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from breakeven.runtimes.sim.truth import COLD_MEMORY, Truth, accuracy_after, los
 SLOW = 10.0
 """By how much `fault=slow` slows every step from its step on."""
 STATE = "sim.json"
+ONE_PIECE = "a captured step is one piece"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -42,6 +43,14 @@ class Training:
     memory_factor: float = COLD_MEMORY
 
     def step(self) -> None:
+        self.fetch()
+        self.device.copy()
+        self.forward()
+        self.backward()
+        self.optimize()
+        self.finish()
+
+    def fetch(self) -> None:
         index = self.steps
         if self.profile.oom_batch is not None and self.case.work.batch >= self.profile.oom_batch:
             raise MemoryError(f"simulated out of memory at batch {self.case.work.batch}")
@@ -50,13 +59,36 @@ class Training:
         if self.position == self.truth.steps_per_epoch:
             self.next_epoch()
         slow = self.fault == "slow" and index >= self.profile.fault_step
-        self.device.step(
-            slower=self._drift(index) * (SLOW if slow else 1.0),
-            extra_ns=0.0 if index else self.truth.cold_ns * self.device.factor,
-        )
+        self.device.fetch(slower=self._drift(index) * (SLOW if slow else 1.0))
+
+    def forward(self) -> None:
+        extra_ns = 0.0 if self.steps else self.truth.cold_ns * self.device.factor
+        self.device.compute(self.truth.split[0], extra_ns)
+
+    def backward(self) -> None:
+        self.device.compute(self.truth.split[1])
+
+    def optimize(self) -> None:
+        self.device.compute(self.truth.split[2])
+
+    def finish(self) -> None:
+        self.device.finish()
         self.steps += 1
         self.position += 1
         self.pending.append(loss_after(self.case.work, self.epochs_done))
+
+    def parts(self) -> Mapping[str, Callable[[], None]] | None:
+        """The step's parts in order; None where it is launched as one."""
+        if self.case.tuning.captured:
+            return None
+        return {
+            "data_wait": self.fetch,
+            "copy" if self.case.tuning.residency == "host" else "cut": self.device.copy,
+            "forward": self.forward,
+            "backward": self.backward,
+            "optimizer": self.optimize,
+            "loss_read": self.finish,
+        }
 
     @property
     def epochs_done(self) -> float:
@@ -150,7 +182,9 @@ def prepare(case: Case) -> Prepared:
         parameters=training.truth.parameters,
         eval_samples=training.truth.test_samples,
         clock=None if device.real else device.clock,
+        parts=training.parts(),
         simulated=True,
+        nulls={"phases": ONE_PIECE} if case.tuning.captured else {},
         build=None if case.tuning.execution == "eager" else training.build,
     )
 

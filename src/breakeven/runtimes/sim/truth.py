@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Work
 from breakeven.runtimes.sim.profile import Profile
-from breakeven.workloads import data, layers, models
+from breakeven.workloads import data, layers, models, roofline
 
 COLD_MEMORY = 1.25
 """Peak of a cold run over that of a steady one: a search for algorithms needs workspace."""
@@ -25,10 +25,16 @@ class Truth:
 
     `input_ns` is the time between batches of the loader; without `workers` the host makes them in the step.
     `waits`: the host waits for the loss of every step. `tail_samples` fill no batch and are left out.
+    `launch_ns` and `device_ns` are those of forward, backward and optimizer, which have the shares `split` of
+    either. `copy_waits`: the host waits for the copy, which comes after all that is enqueued (memory that is
+    not page-locked); else the copy is enqueued as well.
     """
 
     launch_ns: float
     device_ns: float
+    split: tuple[float, float, float]
+    copy_ns: float
+    copy_waits: bool
     input_ns: float
     first_batch_ns: float
     workers: int
@@ -46,11 +52,13 @@ class Truth:
     @property
     def step_ns(self) -> float:
         """Steady time of a step in a long pipeline, which is what a sampling should find."""
+        host = self.copy_ns if self.copy_waits else 0.0
+        device = self.device_ns + self.copy_ns - host
         if self.workers:
-            return max(self.input_ns, self.launch_ns, self.device_ns)
+            return max(self.input_ns, host + max(self.launch_ns, device))
         if self.waits:
-            return self.input_ns + max(self.launch_ns, self.device_ns)
-        return max(self.input_ns + self.launch_ns, self.device_ns)
+            return self.input_ns + host + max(self.launch_ns, device)
+        return host + max(self.input_ns + self.launch_ns, device)
 
 
 def truth_of(case: Case, profile: Profile) -> Truth:
@@ -64,12 +72,8 @@ def truth_of(case: Case, profile: Profile) -> Truth:
         raise UserError(
             f"batch {work.batch} is larger than the {samples} training samples; use a smaller one"
         )
-    full_ns = (
-        1e6 * profile.step_ms
-        if profile.step_ms is not None
-        else layers.training_flops(model, work.batch) / profile.gflops
-    )
-    device_ns = full_ns / _faster(case, profile)
+    parts_ns = _device_ns(case, profile, model)
+    device_ns = sum(parts_ns)
     launches = len(costs) if tuning.execution == "eager" else 1
     workers = (tuning.workers or 0) if tuning.residency == "host" else 0
     input_ns = 1e6 * profile.input_ms if tuning.residency == "host" else 0.0
@@ -78,6 +82,9 @@ def truth_of(case: Case, profile: Profile) -> Truth:
     return Truth(
         launch_ns=1e3 * profile.launch_us * launches,
         device_ns=device_ns,
+        split=(parts_ns[0] / device_ns, parts_ns[1] / device_ns, parts_ns[2] / device_ns),
+        copy_ns=1e6 * profile.copy_ms if tuning.residency == "host" else 0.0,
+        copy_waits=not tuning.pinned,
         input_ns=input_ns / max(1, workers),
         first_batch_ns=input_ns,
         workers=workers,
@@ -96,14 +103,31 @@ def truth_of(case: Case, profile: Profile) -> Truth:
     )
 
 
-def _faster(case: Case, profile: Profile) -> float:
-    """By what the tuning divides the device's time."""
-    factor = profile.bf16 if case.tuning.precision in ("bf16", "fp16") else 1.0
-    if case.tuning.layout == "channels-last":
-        factor *= profile.channels_last
-    if case.tuning.compile_mode is not None:
-        factor *= profile.compile
-    return factor
+def _device_ns(case: Case, profile: Profile, model: layers.Model) -> tuple[float, float, float]:
+    """Nanoseconds of forward, backward and optimizer on the device.
+
+    With a bandwidth each layer takes what its arithmetic or its traffic needs, else arithmetic is all.
+    """
+    work, tuning = case.work, case.tuning
+    half = tuning.precision in ("bf16", "fp16")
+    faster = profile.bf16 if half else 1.0
+    others = profile.channels_last if tuning.layout == "channels-last" else 1.0
+    if tuning.compile_mode is not None:
+        others *= profile.compile
+    if profile.gb_per_s is not None and profile.step_ms is None:
+        floor = roofline.floor(
+            model,
+            work.batch,
+            flop_per_s=1e9 * profile.gflops * faster,
+            byte_per_s=1e9 * profile.gb_per_s,
+            dtype_bytes=2 if half else 4,
+        )
+        seconds = (floor.forward_s, floor.backward_s, floor.optimizer_s)
+        return (1e9 * seconds[0] / others, 1e9 * seconds[1] / others, 1e9 * seconds[2] / others)
+    flops = layers.training_flops(model, work.batch)
+    full_ns = 1e6 * profile.step_ms if profile.step_ms is not None else flops / profile.gflops
+    forward_ns = full_ns * work.batch * layers.forward_flops(model) / flops
+    return (forward_ns / faster / others, (full_ns - forward_ns) / faster / others, 0.0)
 
 
 def _final_accuracy(work: Work, profile: Profile) -> float:

@@ -48,8 +48,8 @@ def driven(
         return (made if mode is None else _noting(made)), None
     batches = (input.device_batches if tuning.residency == "device" else input.host_batches)(split, loading)
     if dtype != torch.float32:
-        batches = dataclasses.replace(batches, next=_cast(batches.next, dtype))
-    made = training(plan, net, batches, gradients, loading.device, scaler)
+        batches = dataclasses.replace(batches, place=_cast(batches.place, dtype))
+    made = training(plan, net, batches, run, loading.device, scaler)
     if mode is not None:
         made = _noting(dataclasses.replace(made, build=_first_call(made, plan, gradients, loading)))
     return made, batches

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -63,11 +63,20 @@ class Loading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batches:
-    """A source of batches. begin(epoch, step) starts an epoch at a step; next() ends with StopIteration."""
+    """A source of batches. begin(epoch, step) starts an epoch at a step; next() ends with StopIteration.
+
+    next() is place(fetch()): what the host waits for, and the work that makes a batch on the device of it.
+    `placing` names the latter: a copy from the host, or the cut from data that are there.
+    """
 
     begin: Callable[[int, int], None]
-    next: Callable[[], Batch]
+    fetch: Callable[[], Any]
+    place: Callable[[Any], Batch]
+    placing: Literal["copy", "cut"]
     close: Callable[[], None]
+
+    def next(self) -> Batch:
+        return self.place(self.fetch())
 
 
 def split_of(data: DataSet, known: DataEntry, *, seed: int | None, augment: bool) -> Split:
@@ -150,8 +159,11 @@ def host_batches(split: Split, loading: Loading) -> Batches:
         with _quiet():
             running[:] = [iter(loader[0])]
 
-    def take() -> Batch:
-        images, labels = next(running[0])
+    def fetch() -> Any:
+        return next(running[0])
+
+    def place(fetched: Any) -> Batch:
+        images, labels = fetched
         # An asynchronous copy is one only from page-locked memory; asked for elsewhere it just blocks.
         return (
             images.to(loading.device, non_blocking=loading.pinned, memory_format=loading.memory_format),
@@ -163,7 +175,7 @@ def host_batches(split: Split, loading: Loading) -> Batches:
         running.clear()
         loader.clear()
 
-    return Batches(begin=begin, next=take, close=close)
+    return Batches(begin=begin, fetch=fetch, place=place, placing="copy", close=close)
 
 
 def device_batches(split: Split, loading: Loading) -> Batches:
@@ -177,15 +189,18 @@ def device_batches(split: Split, loading: Loading) -> Batches:
         epoch_rows[:] = [tuple(torch.from_numpy(columns(split, epoch)).to(device))]
         position[0] = step * loading.batch
 
-    def take() -> Batch:
+    def fetch() -> tuple[torch.Tensor, ...]:
         first = position[0]
         last = min(first + loading.batch, split.n)
         if last <= first or (loading.drop_last and last - first < loading.batch):
             raise StopIteration
         position[0] = last
-        return cut(*(column[first:last] for column in epoch_rows[0]))
+        return tuple(column[first:last] for column in epoch_rows[0])
 
-    return Batches(begin=begin, next=take, close=epoch_rows.clear)
+    def place(rows: tuple[torch.Tensor, ...]) -> Batch:
+        return cut(*rows)
+
+    return Batches(begin=begin, fetch=fetch, place=place, placing="cut", close=epoch_rows.clear)
 
 
 def columns(split: Split, epoch: int) -> NDArray[np.int64]:

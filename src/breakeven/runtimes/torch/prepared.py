@@ -64,8 +64,16 @@ def handed_over(session: Session) -> Prepared:
         parameters=nets.parameter_count(net),
         eval_samples=session.test.n,
         device_span=place.span_of(device),
+        parts=session.training.parts,
         build=session.training.build,
+        nulls={} if session.training.parts else {"phases": _one_piece(case)},
     )
+
+
+def _one_piece(case: Case) -> str:
+    if case.tuning.captured:
+        return "a captured step is one piece"
+    return "gradients accumulate: forward and backward take turns"
 
 
 def _hashes(session: Session) -> dict[str, str]:

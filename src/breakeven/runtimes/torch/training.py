@@ -70,7 +70,7 @@ class Course:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
-    """A net in training: `step`, `next_epoch`, `losses` and `build` as in `Prepared`."""
+    """A net in training: `step`, `next_epoch`, `losses`, `build` and `parts` as in `Prepared`."""
 
     net: nn.Module
     optimizer: torch.optim.Optimizer
@@ -80,6 +80,7 @@ class Training:
     next_epoch: Callable[[], None]
     losses: Callable[[], tuple[float, ...]]
     build: Callable[[], Mapping[str, Any]] | None = None
+    parts: Mapping[str, Callable[[], None]] | None = None
     scaler: torch.amp.GradScaler | None = None
 
 
@@ -149,6 +150,10 @@ def scaler_for(precision: str, device: torch.device) -> torch.amp.GradScaler | N
     return torch.amp.GradScaler(device.type) if precision == "fp16" else None
 
 
+def backward(loss: torch.Tensor, scaler: torch.amp.GradScaler | None) -> None:
+    (loss if scaler is None else scaler.scale(loss)).backward()
+
+
 def gradients_by(
     forward: Forward, accumulation: int, scaler: torch.amp.GradScaler | None = None
 ) -> Gradients:
@@ -157,12 +162,9 @@ def gradients_by(
     With a `scaler` the gradients are its factor too large, until `apply` steps.
     """
 
-    def backward(loss: torch.Tensor) -> None:
-        (loss if scaler is None else scaler.scale(loss)).backward()
-
     def whole(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         loss, output = forward(images, labels)
-        backward(loss)
+        backward(loss, scaler)
         return loss, output
 
     def in_parts(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -170,7 +172,7 @@ def gradients_by(
         for part in zip(images.chunk(accumulation), labels.chunk(accumulation), strict=True):
             loss, output = forward(*part)
             loss = loss / accumulation
-            backward(loss)
+            backward(loss, scaler)
             done.append((loss.detach(), output.detach()))
         return torch.stack([loss for loss, _ in done]).sum(), torch.cat([output for _, output in done])
 
@@ -193,7 +195,7 @@ def training(
     plan: Plan,
     net: nn.Module,
     batches: Batches,
-    gradients: Gradients,
+    run: Forward,
     device: torch.device,
     scaler: torch.amp.GradScaler | None = None,
 ) -> Training:
@@ -201,7 +203,6 @@ def training(
     optimizer = adam(net, plan, device)
     course, seen = Course(plan=plan, optimizer=optimizer), Seen()
     record, losses = (_read_every_step if plan.loss_every_step else _kept_on_device)(plan, net, device)
-    apply = apply_by(optimizer, scaler)
     net.train()
 
     def begin() -> None:
@@ -212,20 +213,27 @@ def training(
         course.turn()
         begin()
 
-    def step() -> None:
+    def arrive() -> None:
         if course.step == plan.steps_per_epoch:
             next_epoch()
         elif not course.begun:
             begin()
-        images, labels = batches.next()
-        if images.shape != plan.shape:
-            raise Mismatch("invalid", f"a step got {tuple(images.shape)}, not {plan.shape}")
-        optimizer.zero_grad(set_to_none=True)
-        loss, output = gradients(images, labels)
-        apply()
+
+    def finish(loss: torch.Tensor, images: torch.Tensor, output: torch.Tensor) -> None:
         record(loss)
         course.step += 1
         seen.images, seen.output = images, output.detach()
+
+    parts = parts_of(plan, run, optimizer, scaler, batches, arrive, finish)
+    fetch, place, ahead, back, update, read = parts.values()
+
+    def step() -> None:
+        fetch()
+        place()
+        ahead()
+        back()
+        update()
+        read()
 
     return Training(
         net=net,
@@ -235,8 +243,74 @@ def training(
         step=step,
         next_epoch=next_epoch,
         losses=losses,
+        parts=parts if plan.recipe.accumulation == 1 else None,
         scaler=scaler,
     )
+
+
+def parts_of(
+    plan: Plan,
+    run: Forward,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler | None,
+    batches: Batches,
+    arrive: Callable[[], None],
+    finish: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None],
+) -> Mapping[str, Callable[[], None]]:
+    """The parts of a step, in order: `arrive` begins the first, finish(loss, images, output) ends it.
+
+    Nothing of a batch outlives the last part but what `finish` keeps. Where gradients accumulate, forward and
+    backward take turns: all of it is then the part `forward`.
+    """
+    accumulation = plan.recipe.accumulation
+    gradients, update = gradients_by(run, accumulation, scaler), apply_by(optimizer, scaler)
+    fetched: Any
+    images: torch.Tensor
+    labels: torch.Tensor
+    loss: torch.Tensor
+    output: torch.Tensor
+
+    def fetch() -> None:
+        nonlocal fetched
+        arrive()
+        fetched = batches.fetch()
+
+    def place() -> None:
+        nonlocal fetched, images, labels
+        images, labels = batches.place(fetched)
+        del fetched
+        if images.shape != plan.shape:
+            raise Mismatch("invalid", f"a step got {tuple(images.shape)}, not {plan.shape}")
+
+    def ahead() -> None:
+        nonlocal loss, output
+        optimizer.zero_grad(set_to_none=True)
+        loss, output = run(images, labels)
+
+    def back() -> None:
+        backward(loss, scaler)
+
+    def accumulate() -> None:
+        nonlocal loss, output
+        optimizer.zero_grad(set_to_none=True)
+        loss, output = gradients(images, labels)
+
+    def nothing() -> None:
+        """Backward took turns with forward."""
+
+    def read() -> None:
+        nonlocal images, labels, loss, output
+        finish(loss, images, output)
+        del images, labels, loss, output
+
+    return {
+        "data_wait": fetch,
+        batches.placing: place,
+        "forward": ahead if accumulation == 1 else accumulate,
+        "backward": back if accumulation == 1 else nothing,
+        "optimizer": update,
+        "loss_read": read,
+    }
 
 
 Recorder = tuple[Callable[[torch.Tensor], None], Callable[[], tuple[float, ...]]]

@@ -1,0 +1,77 @@
+"""The least time that a model's layers take on a device of given rates: the sum of each layer's roofline.
+
+Knows nothing about devices or measurements. Each layer is bound by its arithmetic or by its traffic,
+whichever takes longer (Williams, Waterman and Patterson 2009), and layers run one after the other. The
+traffic is that of unfused kernels, as `layers` counts it: activations read and written once a pass, weights
+once a batch. Fused layers and caches move less, so a compiled step may pass this floor honestly.
+"""
+
+from dataclasses import dataclass
+
+from breakeven.workloads import layers
+
+ADAM_BYTES = 28
+"""A parameter's traffic in a step of Adam: weight, gradient and both moments read, all but the gradient
+written, four bytes each. Its arithmetic weighs nothing beside that."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Floor:
+    """Seconds of a step, `memory_s` of them bound by traffic; its `flops` and `bytes`."""
+
+    forward_s: float
+    backward_s: float
+    optimizer_s: float
+    memory_s: float
+    flops: float
+    bytes: float
+
+    @property
+    def seconds(self) -> float:
+        return self.forward_s + self.backward_s + self.optimizer_s
+
+    @property
+    def memory_share(self) -> float:
+        """Share of the floor's time in which memory is what bounds."""
+        return self.memory_s / self.seconds
+
+    @property
+    def flops_per_byte(self) -> float:
+        """Arithmetic intensity of the whole step."""
+        return self.flops / self.bytes
+
+
+def floor(
+    model: layers.Model, batch: int, *, flop_per_s: float, byte_per_s: float, dtype_bytes: int = 4
+) -> Floor:
+    """The floor of a training step: forward, backward and Adam. `dtype_bytes`: of activations and weights."""
+    forward = backward = memory = flops = moved = 0.0
+    for cost in layers.layer_costs(model, dtype_bytes):
+        for back in (False, True):
+            work, traffic = _work(cost, batch, back)
+            arithmetic_s, traffic_s = work / flop_per_s, traffic / byte_per_s
+            seconds = max(arithmetic_s, traffic_s)
+            flops, moved = flops + work, moved + traffic
+            memory += seconds if traffic_s > arithmetic_s else 0.0
+            forward, backward = (forward, backward + seconds) if back else (forward + seconds, backward)
+    state = ADAM_BYTES * layers.parameter_count(model)
+    return Floor(
+        forward_s=forward,
+        backward_s=backward,
+        optimizer_s=state / byte_per_s,
+        memory_s=memory + state / byte_per_s,
+        flops=flops,
+        bytes=moved + state,
+    )
+
+
+def _work(cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
+    """(FLOPs, bytes) of a layer's forward or backward pass over a batch."""
+    if not back:
+        return batch * cost.flops, batch * (cost.bytes_read + cost.bytes_written) + cost.weight_bytes
+    # The weights' gradient is written; for the input's the weights are read again.
+    weights = cost.weight_bytes * (2 if cost.backward_bytes_written else 1)
+    return (
+        batch * (cost.input_grad_flops + cost.weight_grad_flops),
+        batch * (cost.backward_bytes_read + cost.backward_bytes_written) + weights,
+    )
