@@ -206,7 +206,7 @@ def test_the_best_is_timed_by_what_confirms_alone() -> None:
 def test_a_disturbed_confirmation_is_flagged_and_has_no_verdict() -> None:
     lines = climbed(GPU) + confirm("as-written", 80.0, flags=("contended",)) + confirm("channels-last", 3.2)
     same = one(asking(lines), lines).best[0]
-    assert same.flags == ("contended",) and same.win is not None
+    assert "contended" in same.flags and same.win is not None
     assert same.win.ratio is not None and same.win.verdict is None
     assert "something else used the machine" in same.win.reasons["verdict"]
 
@@ -388,7 +388,7 @@ def test_a_ladder_without_wins_is_said_to_have_none() -> None:
 
 # --- the whole way, on simulated devices
 
-NOISELESS = "noise=0:process=0:drift=1"
+QUIET = "noise=0.0002:process=0.0002:drift=1"
 
 
 @pytest.fixture(scope="module")
@@ -396,7 +396,7 @@ def climbed_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ladder")
     text = f"""
 model: simple-cnn
-device: ["sim:cpu:{NOISELESS}", "sim:gpu:{NOISELESS}"]
+device: ["sim:cpu:{QUIET}", "sim:gpu:{QUIET}"]
 tuning: [ladder, leave-one-out, best]
 attempt_time: 4
 max_replicates: 3

@@ -55,7 +55,7 @@ def sentences_of(
         # Without the best of both, the two ends of the ladder have to do.
         if compared or not missing:
             said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
-        said += climbed
+        said += _bound(compared, shares) + climbed
     else:
         said += span_sentences(ratios, phrases.LONGEST) + climbed + law_sentences(scale, phrases.LONGEST)
     said += _bound(compared, shares)
