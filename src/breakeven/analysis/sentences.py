@@ -57,8 +57,8 @@ def sentences_of(
             said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
         said += _bound(compared, shares) + climbed
     else:
-        said += span_sentences(ratios, phrases.LONGEST) + climbed + law_sentences(scale, phrases.LONGEST)
-    said += _bound(compared, shares)
+        said += span_sentences(ratios, phrases.LONGEST) + _bound(compared, shares)
+        said += climbed + law_sentences(scale, phrases.LONGEST)
     said += _uncertain(compared)
     said += _refused(compared, {case.case_id for case in failures(cases)})
     said += _failed(cases)
