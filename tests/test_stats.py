@@ -104,6 +104,22 @@ def test_slope_interval_covers_the_exponent() -> None:
     assert 0.92 <= coverage(intervals, [0.3] * TRIALS) <= 0.98
 
 
+def test_a_slope_is_no_surer_than_its_points() -> None:
+    """Three points that lie on a line by luck: their scatter says nothing, their own intervals do."""
+    x, y, spreads = [1.0, 10.0, 100.0], [1.0, 2.0, 4.0], [0.5, 0.2, 0.3]
+    naive, found = stats.slope_interval(x, y), stats.slope_interval(x, y, spreads)
+    assert naive is not None and found is not None
+    assert naive.low > 0.3  # naive: it grows, for certain
+    # The ends weigh 1 / (2 log 10) each, the middle nothing.
+    half = math.hypot(0.5, 0.3) / (2 * math.log(10))
+    assert found.high - found.estimate == pytest.approx(half)
+    assert found.estimate - found.low == pytest.approx(half) and found.estimate == naive.estimate
+    scattered = [1.0, 4.0, 4.0]
+    assert stats.slope_interval(x, scattered, [1e-6] * 3) == stats.slope_interval(x, scattered)
+    with pytest.raises(ValueError, match="2 spreads"):
+        stats.slope_interval(x, y, [0.1, 0.1])
+
+
 @pytest.mark.parametrize("n", [6, 25, 150])
 def test_median_interval_covers_a_skewed_median(n: int) -> None:
     samples = rng(n).exponential(1.0, (TRIALS, n)).tolist()

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from breakeven.errors import Mismatch
+from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Recipe
 from breakeven.runtimes import load
 
 from .torch_cases import CAPTURED, COMPILED, case, cuda
 
 pytestmark = pytest.mark.framework
+
+compiler = pytest.mark.skipif(
+    not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))),
+    reason="no C++ compiler, which torch.compile needs",
+)
 
 GRAPH_AND_COMPILER = CAPTURED | {"execution": "cuda-graph+compile:default"}
 
@@ -34,6 +41,7 @@ def fp64(**changes: Any) -> tuple[float, ...]:
     return fp64_losses(case(batch=16, **changes))
 
 
+@compiler
 def test_a_compiled_step_is_the_eager_one_and_nothing_is_compiled_after_the_build() -> None:
     prepared = load("torch").prepare(case(batch=32, **COMPILED))
     found = prepared.checks()["as_eager"]
@@ -46,6 +54,7 @@ def test_a_compiled_step_is_the_eager_one_and_nothing_is_compiled_after_the_buil
     prepared.close()
 
 
+@compiler
 def test_ten_compiled_fp64_losses_agree_and_the_second_build_is_warm() -> None:
     assert fp64(**COMPILED) == pytest.approx(fp64(), rel=1e-8)
     prepared = load("torch").prepare(case(batch=32, **COMPILED))
@@ -55,6 +64,7 @@ def test_ten_compiled_fp64_losses_agree_and_the_second_build_is_warm() -> None:
     prepared.close()
 
 
+@compiler
 def test_a_build_leaves_the_training_as_it_was() -> None:
     from breakeven.runtimes.torch.session import build
 
@@ -90,6 +100,14 @@ def _forgetful(function: Any, mode: str) -> Any:
         return loss + 0 * first.sum(), output
 
     return call
+
+
+def test_without_a_compiler_the_case_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._inductor.config
+
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", ("no-such-compiler",))
+    with pytest.raises(Unsupported, match="needs a C\\+\\+ compiler"):
+        load("torch").prepare(case(batch=32, **COMPILED))
 
 
 def test_accumulated_gradients_are_those_of_the_whole_batch() -> None:

@@ -6,7 +6,7 @@ Knows nothing about comparisons between cases.
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from breakeven import stats
@@ -14,6 +14,7 @@ from breakeven.analysis import naming
 from breakeven.analysis.ceilings import Light, Limits, above, too_fast
 from breakeven.analysis.estimates import with_costs, with_light, with_resources, with_runs, with_steps
 from breakeven.analysis.findings import CaseFinding
+from breakeven.analysis.forecast import built
 from breakeven.analysis.processes import (
     Key,
     Process,
@@ -40,7 +41,8 @@ class Measured:
     """A case's finding with what a comparison needs besides: seconds by process, and hashes of the work done.
 
     `preset` is the tuning's name as the study gave it; `finding.tuning_name` may say more. `looks`: at which
-    numbers of processes more might have been added; `full_looks`: the same of whole runs.
+    numbers of processes more might have been added; `full_looks`: the same of whole runs. `builds`: seconds
+    of compiling and capturing with the state of the compiler's cache, of processes that did either.
     """
 
     finding: CaseFinding
@@ -54,6 +56,7 @@ class Measured:
     runs: tuple[Run, ...]
     looks: tuple[int, ...] = ()
     full_looks: tuple[int, ...] = ()
+    builds: Mapping[Key, tuple[float, str | None]] = field(default_factory=dict)
 
     @property
     def case(self) -> Case:
@@ -169,6 +172,7 @@ def _measured(
         runs=runs,
         looks=looks[0],
         full_looks=looks[1],
+        builds={p.key: build for p in everything if (build := built(p.attempt)) is not None},
     )
 
 

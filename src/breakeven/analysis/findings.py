@@ -143,6 +143,10 @@ class StepFinding:
     `win`: the time at the step before over the time here, on the same device; the first has none. `loses`:
     the verdict is SLOWER; such a step stays. In a list of leave-one-outs `name` is the step left out, the
     time is that without it, and `win` the time without it over the time of the full stack.
+
+    `build_s`: seconds of compiling and capturing before the first step, the compiler's cache in the state
+    `build_state`; None where nothing is built. `pays_back`: steps until the win over the step before has paid
+    for the longer build; `reasons` says why there is none.
     """
 
     name: str
@@ -151,6 +155,9 @@ class StepFinding:
     point_s: float | None = None
     win: RatioFinding | None = None
     loses: bool = False
+    build_s: float | None = None
+    build_state: str | None = None
+    pays_back: Interval | None = None
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 

@@ -47,10 +47,19 @@ def evaluation_s(attempt: Attempt) -> float | str:
     return sum(b.ns for b in blocks) * NS / samples * attempt.eval_samples
 
 
-def built_ns(attempt: Attempt) -> int:
-    """Nanoseconds of compiling and capturing; 0 where there was nothing to build."""
-    ns = attempt.compile.get("ns") if attempt.compile else None
-    return ns if isinstance(ns, int) and not isinstance(ns, bool) and ns > 0 else 0
+def built(attempt: Attempt) -> tuple[float, str | None] | None:
+    """(seconds of compiling and capturing, state of the compiler's cache); None where nothing was built."""
+    found = attempt.compile or {}
+    ns, state = found.get("ns"), found.get("cache_state")
+    if not isinstance(ns, int) or isinstance(ns, bool) or ns <= 0:
+        return None
+    return ns * NS, state if isinstance(state, str) else None
+
+
+def built_s(attempt: Attempt) -> float:
+    """Seconds of compiling and capturing; 0 where there was nothing to build."""
+    found = built(attempt)
+    return found[0] if found else 0.0
 
 
 def epoch_s(process: Process) -> float | str:
@@ -78,7 +87,7 @@ def total_s(process: Process) -> float | str:
         return _null(attempt, "startup_ns", "start-up was not timed")
     if attempt.cold_ns is None:
         return _null(attempt, "cold_ns", "the first step was not timed")
-    once = (attempt.startup_ns + built_ns(attempt) + attempt.cold_ns) * NS
+    once = (attempt.startup_ns + attempt.cold_ns) * NS + built_s(attempt)
     return once + attempt.work.recipe.epochs * (epoch + evaluation)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.best import Best, best_of
+from breakeven.analysis.building import PayBack, cost_of, pay_back
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.findings import LadderFinding, RatioFinding, StepFinding
 from breakeven.analysis.pairs import Pair, refusal
@@ -141,6 +142,13 @@ def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:
         reasons["win"] = f"not measured yet: {rung.name if found is None else rung.over.name}"
     elif win is not None and win.ratio is None:
         reasons["win"] = win.reasons.get("ratio", "not comparable")
+    cost = cost_of(rung.here) if rung.here else None
+    back = PayBack()
+    if cost is not None and rung.here is not None and rung.over is not None:
+        over = rung.over.here
+        back = PayBack(reason=reasons.get("win")) if over is None else pay_back(rung.here, over)
+        if back.reason:
+            reasons["pays_back"] = back.reason
     return StepFinding(
         name=rung.name,
         case_id=rung.case_id,
@@ -148,6 +156,9 @@ def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:
         point_s=found.step_point_s if found else None,
         win=win,
         loses=win is not None and win.verdict is Verdict.SLOWER,
+        build_s=cost.seconds if cost else None,
+        build_state=cost.state if cost else None,
+        pays_back=back.steps,
         evidence=found.evidence if found else (),
         reasons=reasons,
     )

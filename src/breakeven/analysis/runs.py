@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from breakeven import stats
-from breakeven.analysis.forecast import built_ns
+from breakeven.analysis.forecast import built_s
 from breakeven.analysis.processes import NS, Key, key_of, latest
 from breakeven.records.lines import Attempt, Epoch
 
@@ -87,8 +87,8 @@ def _run(chain: Sequence[Attempt | None]) -> Run:
     why = _incomplete(chain, parts, epochs)
     total = None
     if why is None:
-        ns = sum((part.startup_ns or 0) + built_ns(part) for part in parts)
-        total = (ns + sum(e.train_ns + (e.eval_ns or 0) for e in epochs.values())) * NS
+        once = sum((part.startup_ns or 0) * NS + built_s(part) for part in parts)
+        total = once + (sum(e.train_ns + (e.eval_ns or 0) for e in epochs.values())) * NS
     final = epochs.get((last.work.recipe.epochs if last.work.recipe else 0) - 1)
     return Run(
         last=last,

@@ -1,10 +1,12 @@
 """How the ratio moves with the size of the model: a power law at every tuning.
 
 Knows nothing about how a ratio was measured.
-A law from three sizes has one degree of freedom: its interval is wide, and honestly so.
+A law from three sizes has one degree of freedom: its interval is wide, and honestly so. Nor is it narrower
+than the ratios' own intervals allow, as uncertain ratios may lie on a line by luck.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -48,7 +50,8 @@ def _group(ratio: RatioFinding, case: Case) -> tuple[object, ...]:
 
 def _scale(group: Sequence[RatioFinding], against: Against) -> ScaleFinding:
     points = _points(group, against)
-    exponent = stats.slope_interval([size for _, size, _ in points], [ratio for _, _, ratio in points])
+    spreads = [_spread(group, model) for model, _, _ in points]
+    exponent = stats.slope_interval([size for _, size, _ in points], [r for _, _, r in points], spreads)
     reason = None
     if len(points) < ENOUGH:
         reason = f"{len(points)} of {len({r.model for r in group})} models have a ratio with an interval"
@@ -82,6 +85,14 @@ def _points(group: Sequence[RatioFinding], against: Against) -> tuple[tuple[str,
             ratios.setdefault(ratio.model, []).append(ratio.ratio.estimate)
     made = [(model, sizes[model], stats.geometric_mean(values)) for model, values in ratios.items()]
     return tuple(sorted(made, key=lambda point: point[1]))
+
+
+def _spread(group: Sequence[RatioFinding], model: str) -> float:
+    """Half the width of the interval of a model's log ratio; of several seeds that of their mean."""
+    halves = [
+        math.log(r.ratio.high / r.ratio.low) / 2 for r in group if r.model == model and r.ratio is not None
+    ]
+    return math.hypot(*halves) / len(halves)
 
 
 def _verdict(exponent: stats.Interval | None) -> Literal["grows", "shrinks", "cannot be told"]:

@@ -18,6 +18,7 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     ladder.ladder,
     ladder.best,
     ladder.without,
+    ladder.builds,
     comparisons.scale,
     curves.break_even,
     comparisons.ratios,

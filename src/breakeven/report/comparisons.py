@@ -120,7 +120,10 @@ def scale(understanding: Understanding, names: Names) -> Section | None:
     chart = scale_chart(headline(understanding.ratios), names)
     if table is None and chart is None:
         return None
-    note = "The ratio goes with size to the power of the exponent; its interval states the models' scatter."
+    note = (
+        "The ratio goes with size to the power of the exponent; its interval states the models' scatter, and "
+        "is no narrower than the ratios' own allow."
+    )
     return Section(
         key="scale",
         title="Speed-up against model size",

@@ -91,6 +91,48 @@ def without(understanding: Understanding, names: Names) -> Section | None:
     return Section(key="without", title="Without one step", note=note, table=table)
 
 
+def builds(understanding: Understanding, names: Names) -> Section | None:
+    """What compiling and capturing cost, and how long a run has to be to win it back."""
+    found = understanding.ladders
+    columns = [
+        *_place_columns(found),
+        label("tuning"),
+        number("build"),
+        Column(name="cache"),
+        number("pays back after"),
+    ]
+    rows = [
+        (*_place(one, found, names), *_build_cells(step))
+        for one in found
+        for step in one.steps
+        if step.build_s is not None
+    ]
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = (
+        "Compiling and capturing come before the first step and are part of every total. Pays back after: "
+        "steps until the win over the tuning before has made up for the longer build. A warm cache holds "
+        "kernels of an earlier process."
+    )
+    return Section(key="builds", title="What building costs", note=note, table=table)
+
+
+def _build_cells(step: StepFinding) -> tuple[Cell, ...]:
+    back, why = step.pays_back, step.reasons.get("pays_back", "")
+    steps = absent(why)
+    if back is not None:
+        low, high = (words.significant(value) for value in (back.low, back.high))
+        text = f"{words.significant(back.estimate)} [{low}, {high}] steps"
+        steps = Cell(text=text, sort=back.estimate, evidence=step.evidence)
+    return (
+        said(step.name, tuning_rank(step.name)),
+        words.seconds(None, step.build_s, reason="the median of processes", evidence=step.evidence),
+        said(step.build_state) if step.build_state else absent("captured, not compiled"),
+        steps,
+    )
+
+
 def _place_columns(found: Sequence[LadderFinding]) -> list[Column]:
     return [label(name) for name in ("model", "device", *telling(found))]
 

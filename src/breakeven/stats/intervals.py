@@ -149,15 +149,19 @@ def geometric_mean_ratio(base: Mapping[K, float], cand: Mapping[K, float]) -> fl
     return geometric_mean(base.values()) / denominator
 
 
-def slope_interval(x: Sequence[float], y: Sequence[float], *, confidence: float = 0.95) -> Interval | None:
+def slope_interval(
+    x: Sequence[float], y: Sequence[float], spreads: Sequence[float] = (), *, confidence: float = 0.95
+) -> Interval | None:
     """Exponent b of y = a * x**b by least squares on logs, with its t interval (n - 2 degrees of freedom).
 
     For a speed-up against model size: b > 0 means that it grows with size. The interval states the scatter
-    about the line, not whether a power law is right. None for fewer than three points or when all x are
-    equal; ValueError for unequal lengths or a value that is not positive and finite.
+    about the line, not whether a power law is right. `spreads` are half widths of the intervals of log(y), at
+    the same confidence: three uncertain points lie on a line by luck often enough, so the interval is never
+    narrower than what they leave open. None for fewer than three points or when all x are equal; ValueError
+    for unequal lengths or a value that is not positive and finite.
     """
-    if len(x) != len(y):
-        raise ValueError(f"{len(x)} sizes but {len(y)} ratios")
+    if len(x) != len(y) or (spreads and len(spreads) != len(y)):
+        raise ValueError(f"{len(x)} sizes but {len(y)} ratios and {len(spreads)} spreads")
     probability = two_sided(confidence)
     u, v = logs_of(x, "sizes"), logs_of(y, "ratios")
     n = len(u)
@@ -167,7 +171,12 @@ def slope_interval(x: Sequence[float], y: Sequence[float], *, confidence: float 
     u_squares = math.fsum((a - u_mean) ** 2 for a in u)
     slope = math.fsum((a - u_mean) * (b - v_mean) for a, b in zip(u, v, strict=True)) / u_squares
     residual = math.fsum((b - v_mean - slope * (a - u_mean)) ** 2 for a, b in zip(u, v, strict=True))
-    half_width = t_quantile(probability, n - 2) * math.sqrt(residual / (n - 2) / u_squares)
+    scatter = t_quantile(probability, n - 2) * math.sqrt(residual / (n - 2) / u_squares)
+    # The slope is a sum of the logs of y, each with the weight (u - u_mean) / u_squares.
+    open_still = math.sqrt(
+        math.fsum(((a - u_mean) / u_squares * s) ** 2 for a, s in zip(u, spreads, strict=False))
+    )
+    half_width = max(scatter, open_still)
     return Interval(
         low=slope - half_width, high=slope + half_width, estimate=slope, confidence=confidence, n=n
     )

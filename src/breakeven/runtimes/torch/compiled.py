@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 
 import torch
 
+from breakeven.errors import Unsupported
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 CACHES = {"inductor": "fxgraph_cache", "aot_autograd": "autograd_cache"}
@@ -16,7 +18,17 @@ CACHES = {"inductor": "fxgraph_cache", "aot_autograd": "autograd_cache"}
 
 
 def compiled(function: F, mode: str) -> F:
-    """The function compiled whole, for the shapes it is first called with: a break in it is an error."""
+    """The function compiled whole, for the shapes it is first called with: a break in it is an error.
+
+    Raises Unsupported without a C++ compiler: torch's own needs one, for a GPU as well.
+    """
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler:
+        raise Unsupported("torch.compile needs a C++ compiler: install g++, or name one in CXX") from None
     return cast(F, torch.compile(function, mode=mode, fullgraph=True, dynamic=False))
 
 
