@@ -244,7 +244,7 @@ def test_a_candidate_that_only_chose_is_no_case_and_a_winner_is_one() -> None:
     found = understood(asking(lines), lines)
     names = {case.tuning_name: case for case in found.cases}
     assert "compile less bf16" not in names
-    case = names["compile less on-device and bf16"]
+    case = names["compile less on-device, bf16"]
     assert case.in_study and case.step_s is not None and case.step_s.estimate == pytest.approx(0.0019)
     assert not any(q.flag == "failed" for q in found.quality) and found.hidden_cases == 0
 

@@ -142,9 +142,9 @@ def test_a_losing_step_is_tried_without(tmp_path: Path) -> None:
     lines = measured(tmp_path)
     assert set(ladder.steps("sim")) <= {a.tuning_name for a in lines if a.purpose == "measure"}
     tried = {a.tuning_name for a in lines if a.purpose == "select"}
-    assert "compile less channels-last and bf16" in tried
+    assert "compile less channels-last, bf16" in tried
     chosen = {a.tuning_name for a in lines if a.purpose == "confirm"} - {"as-written"}
-    assert chosen == {"compile less channels-last and bf16"}
+    assert chosen == {"compile less channels-last, bf16"}
 
 
 def attempts_of(times: dict[str, float | None]) -> tuple[list[Attempt], Case]:

@@ -48,16 +48,16 @@ def less(removed: Collection[str], device_kind: str, base: Tuning | None = None)
 
 
 def less_name(removed: Collection[str], device_kind: str) -> str:
-    """What the full stack less some steps is called: "compile less channels-last"."""
+    """What the full stack less some steps is called: "compile less workers, channels-last"."""
     names = [name for name in steps(device_kind) if name in removed]
-    return f"{steps(device_kind)[-1]} less {' and '.join(names)}"
+    return f"{steps(device_kind)[-1]} less {', '.join(names)}"
 
 
 def removed_by(name: str) -> tuple[str, ...]:
     """The steps that a name of `less_name` leaves out; empty for any other name."""
     top, found, rest = name.partition(" less ")
     known = {step for ladder in LADDERS.values() for step, _ in ladder}
-    parts = tuple(rest.split(" and ")) if found and top in known else ()
+    parts = tuple(rest.split(", ")) if found and top in known else ()
     return parts if set(parts) <= known else ()
 
 

@@ -4,6 +4,7 @@ Knows nothing about what the numbers mean beyond the spread that decides on more
 study again goes on where the file ends.
 """
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -67,11 +68,13 @@ def run(
             _set_aside(path)
         session = Session(study, plan, path, on_event, hurry, time.monotonic())
         _begin(session, fingerprint)
-        try:
-            ceilings.for_study(session)
-            stopped = _measure(session)
-        finally:
-            close_seats(session)
+        with tempfile.TemporaryDirectory(prefix="breakeven-", ignore_cleanup_errors=True) as cache:
+            session.build_cache = cache
+            try:
+                ceilings.for_study(session)
+                stopped = _measure(session)
+            finally:
+                close_seats(session)
         return Summary(
             path=path,
             stopped=stopped,

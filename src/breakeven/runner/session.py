@@ -19,6 +19,7 @@ from breakeven.runner.plan import Plan, PlannedCase
 from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open_seat
 from breakeven.runner.study import Study
 from breakeven.runner.wire import case_to_json
+from breakeven.runtimes import BUILD_CACHE
 from breakeven.timing.loop import Phase
 from breakeven.timing.readings import Null
 
@@ -44,7 +45,10 @@ class Event:
 
 @dataclass(slots=True)
 class Session:
-    """The state of a run. `hurry` returns None, 'finish' or 'kill'; see `run`. `earlier`: lines found."""
+    """The state of a run. `hurry` returns None, 'finish' or 'kill'; see `run`. `earlier`: lines found.
+
+    `build_cache`: a folder that begins empty with the run, for what its processes compile.
+    """
 
     study: Study
     plan: Plan
@@ -61,6 +65,7 @@ class Session:
     total: int = 0
     spent: list[float] = field(default_factory=list)
     idle: dict[str, float | Null] = field(default_factory=dict)
+    build_cache: str = ""
 
     def attempts(self) -> list[Attempt]:
         return [line for line in self.lines if isinstance(line, Attempt)]
@@ -153,7 +158,7 @@ def _sent(
         seed += f"/{purpose}"  # a process of its own has luck of its own
     whole = {
         "case": case_to_json(case),
-        "environ": {"BREAKEVEN_SIM_SEED": seed},
+        "environ": {"BREAKEVEN_SIM_SEED": seed} | _cache(session, request["what"]),
         "cores": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "attempt": number,
         **request,
@@ -178,6 +183,15 @@ def _sent(
     if not alive(seat):
         close_seat(session.seats.pop(seat_key(case)))
     return seat.id, ending
+
+
+def _cache(session: Session, what: str) -> dict[str, str]:
+    """Where a child keeps what it compiles: so that the first process of a case builds cold, the others warm.
+
+    A check comes before them all; it has a folder of its own and warms nothing.
+    """
+    folder = session.build_cache and os.path.join(session.build_cache, "check" if what == "check" else "runs")
+    return {BUILD_CACHE: folder} if folder else {}
 
 
 def seat_key(case: Case) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -17,6 +17,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Device
 
+BUILD_CACHE = "BREAKEVEN_BUILD_CACHE"
+"""Environment variable with the folder in which a runtime keeps what it compiles; unset: where it likes."""
+
 RUNTIMES = {"torch": "breakeven.runtimes.torch", "sim": "breakeven.runtimes.sim"}
 
 

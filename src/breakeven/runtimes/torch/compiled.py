@@ -3,6 +3,7 @@
 Knows nothing about captured graphs or about time.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -10,9 +11,11 @@ from typing import Any, TypeVar, cast
 import torch
 
 from breakeven.errors import Unsupported
+from breakeven.runtimes import BUILD_CACHE
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+CACHE_DIR = "TORCHINDUCTOR_CACHE_DIR"
 CACHES = {"inductor": "fxgraph_cache", "aot_autograd": "autograd_cache"}
 """torch._dynamo's groups of counters -> the prefix of their counts of hits and misses."""
 
@@ -20,16 +23,27 @@ CACHES = {"inductor": "fxgraph_cache", "aot_autograd": "autograd_cache"}
 def compiled(function: F, mode: str) -> F:
     """The function compiled whole, for the shapes it is first called with: a break in it is an error.
 
+    A cache that the user has chosen for torch stays; else it is that of BUILD_CACHE, where one is named.
     Raises Unsupported without a C++ compiler: torch's own needs one, for a GPU as well.
     """
     from torch._inductor.cpp_builder import get_cpp_compiler
     from torch._inductor.exc import InvalidCxxCompiler
 
+    _choose_cache()
     try:
         get_cpp_compiler()
     except InvalidCxxCompiler:
         raise Unsupported("torch.compile needs a C++ compiler: install g++, or name one in CXX") from None
     return cast(F, torch.compile(function, mode=mode, fullgraph=True, dynamic=False))
+
+
+def _choose_cache() -> None:
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    folder = os.environ.get(BUILD_CACHE)
+    # Importing torch may have set the variable to its own default already.
+    if folder and os.environ.get(CACHE_DIR) in (None, default_cache_dir()):
+        os.environ[CACHE_DIR] = folder
 
 
 @contextmanager
