@@ -208,7 +208,7 @@ def test_quality_lines() -> None:
         ("failed", 1, "no number: 1 oom"),
         ("failed_attempts", 1, "numbers, but attempts failed too: 1 timeout"),
         ("single_process", 1, "measured in one process: no interval, no verdict"),
-        ("not_run", 1, "1 of 4 cases of the study are not measured yet: run it again"),
+        ("not_run", 1, "1 of 4 cases of the study is not measured yet: run it again"),
         ("torn", 0, "the last line of the file was cut off (a crash while writing) and is left out"),
     ]
     assert found.torn and found.attempts == len(lines)

@@ -23,6 +23,7 @@ MEANINGS = {
     "not_interleaved": "the two sides of a ratio were not measured in turn: no verdict (--fresh does)",
     "not_converged": "the interval is wider than the study asks for: more processes would narrow it",
     "short_epoch": "epochs too short to time their change apart: the steps include it",
+    "short_block": "blocks so short that waiting at their ends may have lengthened them by over 5 %",
     "coarse_clock": "blocks too short for the clock",
     "loss_not_finite": "the loss did not stay finite: speed holds, learning does not",
     "several_units": "processes ran on several units; only those of one enter an interval",
@@ -74,7 +75,8 @@ def quality_of(
         text = f"several versions of breakeven measured here ({said}): --fresh measures all with one"
         found.append(QualityFinding(flag="several_versions", text=text, cases=len(cases)))
     if missing:
-        text = f"{missing} of {missing + len(cases)} cases of the study are not measured yet: run it again"
+        verb = "is" if missing == 1 else "are"
+        text = f"{missing} of {missing + len(cases)} cases of the study {verb} not measured yet: run it again"
         found.append(QualityFinding(flag="not_run", text=text, cases=missing))
     if torn:
         text = "the last line of the file was cut off (a crash while writing) and is left out"

@@ -59,6 +59,7 @@ def build(understanding: Understanding) -> Report:
         banner=banner,
         badge=badge,
         facts=_facts(understanding, names),
+        common=", ".join(names.common),
         sentences=tuple(
             clean(s) for s in understanding.sentences if not (banner and s.startswith("SIMULATED"))
         ),

@@ -39,7 +39,10 @@ AXES: dict[str, Callable[[CaseFinding], object]] = {
     "task": lambda c: c.case.work.task,
     "data": lambda c: c.case.work.data,
     "seed": lambda c: c.case.work.seed,
+    "accumulation": lambda c: c.case.work.recipe.accumulation if c.case.work.recipe else 1,
 }
+QUIET = {"accumulation": 1}
+"""What is not worth a word where every case has it."""
 
 
 def names_of(understanding: Understanding) -> Names:
@@ -57,6 +60,7 @@ def names_of(understanding: Understanding) -> Names:
         axes.remove("precision")
     # What no case differs in is said once, for the whole report.
     fixed = [axis for axis in axes if len({AXES[axis](c) for c in cases}) == 1]
+    axes = [a for a in axes if a not in fixed or AXES[a](cases[0]) != QUIET.get(a)]
     columns = [label("model"), label("device"), label("tuning")]
     columns += [label(axis) for axis in axes if axis not in fixed]
     rows = [_texts(c, axes) for c in cases]
@@ -65,7 +69,14 @@ def names_of(understanding: Understanding) -> Names:
     return Names(
         devices=short_devices(labels),
         columns=tuple(columns),
-        common=tuple(f"{axis} {clean(AXES[axis](cases[0]))}" for axis in fixed),
+        common=(
+            *(f"{axis} {clean(AXES[axis](cases[0]))}" for axis in fixed if axis in axes),
+            *(
+                f"precision {name}"
+                for name in set(told.values()) - {"default"}
+                if len(set(told.values())) == 1
+            ),
+        ),
         precision_by_tuning=told if len(told) == len(by_tuning) else {},
     )
 

@@ -53,7 +53,7 @@ def _pieces(report: Report, width: int, *, brief: bool) -> Iterator[Piece]:
         yield from _section(section, width, badge=report.badge, titled=not brief)
     if first and not brief:
         yield BLANK
-    yield from ((sentence, PLAIN) for sentence in report.sentences)
+    yield from _verdict(report, brief=brief)
     if brief:
         if not first:
             for section in (s for s in rest if s.key == "times"):
@@ -68,6 +68,13 @@ def _pieces(report: Report, width: int, *, brief: bool) -> Iterator[Piece]:
     yield from ((note, QUIET) for note in report.footnotes)
 
 
+def _verdict(report: Report, *, brief: bool) -> Iterator[Piece]:
+    """The sentences; before them, where no line of facts came first, what holds for every case."""
+    if brief and report.common:
+        yield f"All: {report.common}.", QUIET
+    yield from ((sentence, PLAIN) for sentence in report.sentences)
+
+
 def _section(section: Section, width: int, *, badge: str, titled: bool) -> Iterator[Piece]:
     if titled:
         yield section.title + (f" [{badge}]" if badge else ""), HEADING
@@ -76,7 +83,7 @@ def _section(section: Section, width: int, *, badge: str, titled: bool) -> Itera
     table = section.table
     if table is None:
         return
-    if table.common and titled:
+    if table.common and (titled or section.key == "times"):
         yield f"All rows: {table.common}", QUIET
     yield from _lines(table, width)
     if titled:

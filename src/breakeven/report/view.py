@@ -84,7 +84,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything a reader gets. `banner`: None unless something was simulated."""
+    """Everything a reader gets. `banner`: None unless simulated; `common`: what holds for every case."""
 
     title: str
     banner: str | None
@@ -94,6 +94,7 @@ class Report:
     sections: tuple[Section, ...]
     footnotes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    common: str = ""
 
     @property
     def charts(self) -> tuple[Chart, ...]:

@@ -37,7 +37,7 @@ def choose_and_confirm(session: Session) -> str | None:
         item for item in chosen if not tries(session, item.case, replicates - 1, "train_step", "confirm")
     ]
     if fresh:
-        text = f"{len(fresh)} cases are measured again: the best of each device, and the loop as written"
+        text = f"measured again: the best of each device, and the loop as written ({len(fresh)})"
         session.tell("note", text=text)
     return measure_round(session, chosen, dict.fromkeys(_ids(chosen), replicates), "confirm")
 

@@ -106,11 +106,13 @@ class Profile:
 PROFILES: dict[str, Profile] = {
     "cpu": Profile(
         gflops=280.0, launch_us=10.0, input_ms=20.0, compile=1.2, channels_last=1.1, bf16=0.9,
-        noise=0.02, process=0.02, drift=1.2, drift_steps=10, cold_ms=100.0, boundary_ms=20.0,
+        noise=0.02, process=0.02, drift=1.2, drift_steps=10, cold_ms=100.0, build_ms=8_000.0,
+        boundary_ms=20.0,
     ),
     "gpu": Profile(
         gflops=16_000.0, launch_us=140.0, input_ms=20.0, compile=1.3, channels_last=1.2, bf16=1.5,
-        noise=0.005, process=0.01, drift=1.5, drift_steps=30, cold_ms=500.0, boundary_ms=50.0,
+        noise=0.005, process=0.01, drift=1.5, drift_steps=30, cold_ms=500.0, build_ms=12_000.0,
+        boundary_ms=50.0,
     ),
 }  # fmt: skip
 
