@@ -97,6 +97,17 @@ def test_the_intervals_of_the_wins_cover_what_is_planted() -> None:
     assert len(hits) == 150 * 7 and abs(statistics.fmean(hits) - 0.95) < 3 * 0.218 / math.sqrt(150)
 
 
+def test_a_win_over_steps_that_nobody_measured_is_theirs_too() -> None:
+    """Naive: "compilation wins 10x", of which a CUDA graph, two more steps and itself have their share."""
+    found = understood(climbed({name: GPU[name] for name in ("as-written", "on-device", "compile")}))
+    steps = {step.name: step for step in found.ladders[0].steps}
+    assert steps["on-device"].along == ("workers",)
+    assert steps["compile"].along == ("no-sync", "cuda-graph", "channels-last", "bf16")
+    text = next(line for line in found.sentences if line.startswith("resnet18 on cuda:0"))
+    assert "workers to on-device (2 steps at once) win 4" in text and "compilation" not in text
+    assert all(step.along == () for step in one(climbed(GPU)).steps)
+
+
 def test_a_losing_step_stays_and_is_marked() -> None:
     found = one(climbed(GPU))
     verdicts = {step.name: step.win.verdict for step in found.steps if step.win}

@@ -124,14 +124,14 @@ def _wins(ladder: LadderFinding, *, intervals: int) -> str:
         return "no step of the ladder wins for sure"
     texts = []
     for index, step in enumerate(shown):
-        subject = STEPS.get(step.name, step.name)
-        verb = ("win " if subject.endswith("s") else "wins ") if index == 0 else ""
+        subject = _subject(step)
+        verb = ("win " if step.along or subject.endswith("s") else "wins ") if index == 0 else ""
         texts.append(f"{subject} {verb}{_times(step, interval=index < intervals)}")
     return ", ".join(texts)
 
 
 def _losses(ladder: LadderFinding) -> str:
-    losing = [STEPS.get(step.name, step.name) for step in ladder.steps if step.loses]
+    losing = [_subject(step) for step in ladder.steps if step.loses]
     if not losing:
         return ""
     return f"{' and '.join(losing)} {'lose' if len(losing) > 1 else 'loses'}"
@@ -154,6 +154,13 @@ def _best(ladder: LadderFinding, ratios: Sequence[RatioFinding]) -> list[str]:
         f"{name}, {format_ratio_interval(against.ratio)} {base}",
         f"best is {found.tuning_name}, {two_digits(against.ratio.estimate)}x {base}",
     ]
+
+
+def _subject(step: StepFinding) -> str:
+    """The step in words; with those that were not measured by themselves, all of them share what is won."""
+    if step.along:
+        return f"{step.along[0]} to {step.name} ({len(step.along) + 1} steps at once)"
+    return STEPS.get(step.name, step.name)
 
 
 def _size(step: StepFinding) -> float:

@@ -141,7 +141,8 @@ class StepFinding:
     """One step of a ladder. `step_s` and `point_s` are seconds a training step.
 
     `win`: the time at the step before over the time here, on the same device; the first has none. `loses`:
-    the verdict is SLOWER; such a step stays. In a list of leave-one-outs `name` is the step left out, the
+    the verdict is SLOWER; such a step stays. `along`: steps below this one that were not measured, so that
+    the win is theirs as well. In a list of leave-one-outs `name` is the step left out, the
     time is that without it, and `win` the time without it over the time of the full stack.
 
     `build_s`: seconds of compiling and capturing before the first step, the compiler's cache in the state
@@ -155,6 +156,7 @@ class StepFinding:
     point_s: float | None = None
     win: RatioFinding | None = None
     loses: bool = False
+    along: tuple[str, ...] = ()
     build_s: float | None = None
     build_state: str | None = None
     pays_back: Interval | None = None
