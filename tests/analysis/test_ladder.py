@@ -507,3 +507,29 @@ def test_a_build_that_wins_nothing_never_pays_back(ms: float, why: str) -> None:
     (found,) = understood(lines).ladders
     step = found.steps[-1]
     assert step.name == "compile" and step.pays_back is None and why in step.reasons["pays_back"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"flags": ("contended",)}, "something else used the machine"),
+        ({"hashes": {"weights": "w1", "order": "o0", "augment": "a0"}}, "unequal work"),
+        ({"fingerprint_id": "f1"}, "different machines"),
+    ],
+)
+def test_what_forbids_a_win_forbids_its_pay_back(changes: dict[str, Any], why: str) -> None:
+    """Naive: the compiler of a step that did other work, or beside a neighbour, pays back all the same."""
+    lines = [built(a, 10.0 if a.tuning_name == "compile" else None) for a in climbed(GPU, sd=0.01)]
+    lines = [again(a, **changes) if a.tuning_name == "compile" else a for a in lines]
+    step = one(lines).steps[-1]
+    assert step.build_s == pytest.approx(10.0)
+    assert step.pays_back is None and why in step.reasons["pays_back"]
+
+
+def test_a_cold_build_is_not_set_against_a_warm_one() -> None:
+    """Naive: the step before compiled in 20 s on a cold cache, so a warm 1 s "takes no longer"."""
+    cold = {"ns": 20 * 10**9, "cache_state": "cold"}
+    lines = [again(a, compile=cold) if a.tuning_name == "bf16" else a for a in climbed(GPU)]
+    lines = [built(a, 1.0, cold=False) if a.tuning_name == "compile" else a for a in lines]
+    step = one(lines).steps[-1]
+    assert step.pays_back is None and "warm" in step.reasons["pays_back"]

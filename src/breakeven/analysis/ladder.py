@@ -156,7 +156,7 @@ def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:
     back = PayBack()
     if cost is not None and rung.here is not None and rung.over is not None:
         over = rung.over.here
-        back = PayBack(reason=reasons.get("win")) if over is None else pay_back(rung.here, over)
+        back = PayBack(reason=reasons.get("win")) if over is None else pay_back(rung.here, over, win)
         if back.reason:
             reasons["pays_back"] = back.reason
     return StepFinding(
