@@ -97,6 +97,7 @@ class RatioFinding:
     `mixed`: the tunings differ in more than the device, by name or by precision. `ceiling` is the ratio of
     the measured ceilings, each at the precision that ran: what the hardware alone would give. `contrast` says
     what is set against what; but for equal tunings both sides are fresh `confirm` attempts.
+    `unit` is the machine (fingerprint_id) that both sides were measured on.
     """
 
     base_id: str
@@ -129,6 +130,7 @@ class RatioFinding:
     ceiling: float | None = None
     ceiling_evidence: tuple[str, ...] = ()
     contrast: Contrast = "tuning"
+    unit: str | None = None
 
     @property
     def setting(self) -> str:
@@ -243,6 +245,7 @@ class ScaleFinding:
     candidate_label: str = ""
     batch: int | None = None
     contrast: Contrast = "tuning"
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

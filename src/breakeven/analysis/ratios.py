@@ -156,6 +156,7 @@ def _compared(
     if not {unit for unit, _ in a} & {unit for unit, _ in b}:
         return _Draft(finding=_because(finding, "measured on different machines"), ratio=None)
     shared = [key for key in a if key in b]
+    finding = dataclasses.replace(finding, unit=shared[0][0] if shared else None)
     ratio = stats.paired_ratio(a, b, looks=looks)
     if ratio is not None:
         point = ratio.interval.estimate
