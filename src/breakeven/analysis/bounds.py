@@ -13,7 +13,7 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import CaseFinding, Label, ShareFinding
 from breakeven.analysis.ratios import one_unit
-from breakeven.analysis.shares import Split, mean_shares, middle_ms, splits_of
+from breakeven.analysis.shares import Split, mean_shares, middle_ms, share_ranges, splits_of
 from breakeven.errors import UserError
 from breakeven.records.case import Case
 from breakeven.records.file import Results
@@ -147,6 +147,7 @@ def _judged(finding: ShareFinding, case: Case, splits: list[Split] | str) -> Sha
     finding = dataclasses.replace(
         finding,
         shares=mean_shares(splits),
+        ranges=share_ranges(splits),
         exposed_ms=middle_ms([split.exposed_ms for split in splits]),
         busy_ms=middle_ms([split.busy_ms for split in splits]),
         enqueue_share=None if case.device.kind == "cpu" else fmean(s.kept_busy() for s in splits),

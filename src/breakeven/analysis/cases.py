@@ -158,6 +158,7 @@ def _measured(
         finding,
         flags=tuple(sorted(flags)),
         flag_counts=flags,
+        unit=entering[0].fingerprint_id if entering else None,
         evidence=_evidence(used, runs) or tuple(a.attempt_id for a in attempts),
     )
     return Measured(

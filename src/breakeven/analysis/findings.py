@@ -24,7 +24,7 @@ class CaseFinding:
     a training step, energy is gross (idle power included). `flag_counts` counts processes; `source` is the
     file. `ceiling_tflop_per_s` is the device's measured ceiling at the precision that ran (the fastest of
     several), `peak_tflop_per_s` its datasheet's at the board's highest clock; `share_of_ceiling` is the rate
-    as a share of the first.
+    as a share of the first. `unit` is the machine's fingerprint_id.
     """
 
     case_id: str
@@ -73,6 +73,7 @@ class CaseFinding:
     ceiling_tflop_per_s: float | None = None
     peak_tflop_per_s: float | None = None
     share_of_ceiling: float | None = None
+    unit: str | None = None
     ceiling_evidence: tuple[str, ...] = ()
 
 
@@ -246,6 +247,7 @@ class ScaleFinding:
     batch: int | None = None
     contrast: Contrast = "tuning"
     source: str = ""
+    data: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -262,7 +264,8 @@ class QualityFinding:
 class CeilingFinding:
     """What a device does at best: `value` in `unit` as measured, `theoretical` by its datasheet.
 
-    `conditions` are those of the line: dtype, shape, threads, the number `n` of processes.
+    `conditions` are those of the line: dtype, shape, threads, the number `n` of processes. `machine` is
+    its fingerprint_id.
     """
 
     device_label: str
@@ -274,6 +277,8 @@ class CeilingFinding:
     flags: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    machine: str | None = None
 
 
 Label = Literal["input", "copy", "launch", "memory", "compute", "cannot tell"]
@@ -283,12 +288,13 @@ Label = Literal["input", "copy", "launch", "memory", "compute", "cannot tell"]
 class ShareFinding:
     """Where the time of a case's step goes, and what bounds it.
 
-    `shares` (part -> share of the step, mean over `processes`) add up to 1; empty where `reasons['shares']`
-    says why. `exposed_ms` is the host's time in each part, `busy_ms` each part alone, waited for: medians
-    over processes. `enqueue_share`: for how much of the work's time the host enqueues it. `launch_share` is
-    1 - captured / eager, with the case that was captured. `floor_s` sums max(FLOPs / peak, bytes / bandwidth)
-    over the layers, `floor_memory_share` of it is bound by traffic; `flops_per_byte` is that of the step.
-    `why` says what the label rests on, or why there is none.
+    `shares` (part -> share of the step, mean over `processes`) add up to 1; empty where
+    `reasons['shares']` says why; `ranges` are the least and the largest share of a process. `exposed_ms`
+    is the host's time in each part, `busy_ms` each part alone, waited for: medians over processes.
+    `enqueue_share`: for how much of the work's time the host enqueues it. `launch_share` is 1 - captured
+    / eager, with the case that was captured. `floor_s` sums max(FLOPs / peak, bytes / bandwidth) over the
+    layers, `floor_memory_share` of it is bound by traffic; `flops_per_byte` is that of the step. `why`
+    says what the label rests on, or why there is none.
     """
 
     case_id: str
@@ -297,6 +303,7 @@ class ShareFinding:
     why: str = ""
     processes: int = 0
     shares: Mapping[str, float] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     exposed_ms: Mapping[str, float] = field(default_factory=dict)
     busy_ms: Mapping[str, float] = field(default_factory=dict)
     enqueue_share: float | None = None

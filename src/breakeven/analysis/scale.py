@@ -77,6 +77,7 @@ def _scale(group: Sequence[RatioFinding], against: Against) -> ScaleFinding:
         candidate_label=group[0].candidate_label,
         batch=group[0].batch,
         source=group[0].source,
+        data=group[0].data,
     )
 
 

@@ -95,7 +95,11 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         torn=any(r.torn for r in results),
         sources=tuple(r.path for r in results),
         ladders=tuple(finding for file in files for finding in file.ladders),
-        ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
+        ceilings=tuple(
+            dataclasses.replace(finding, source=r.path)
+            for r in results
+            for finding in Limits.of(r).findings()
+        ),
         cores=tuple(finding for file in files for finding in file.cores),
         what_if=tuple(finding for file in files for finding in file.what_if),
         break_even=tuple(finding for file in files for finding in file.break_even),
