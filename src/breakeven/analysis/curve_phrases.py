@@ -65,6 +65,8 @@ def batches(finding: BreakEvenFinding) -> str:
 
 def known_ends(finding: BreakEvenFinding) -> str:
     """What is known of a break-even that cannot be located: "above 512", "below 4", or why nothing is."""
+    if finding.after is not None and finding.before is not None:
+        return f"between {finding.after:g} and {finding.before:g}"
     if finding.after is not None and finding.before is None:
         return f"if at all, above {finding.after:g}"
     if finding.before is not None and finding.after is None:
