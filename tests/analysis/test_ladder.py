@@ -533,3 +533,27 @@ def test_a_cold_build_is_not_set_against_a_warm_one() -> None:
     lines = [built(a, 1.0, cold=False) if a.tuning_name == "compile" else a for a in lines]
     step = one(lines).steps[-1]
     assert step.pays_back is None and "warm" in step.reasons["pays_back"]
+
+
+def both_best(flags: tuple[str, ...], gpu_ms: float = 9.0) -> str:
+    """What is said of a CPU and a GPU whose best is `on-device`, confirmed in processes with `flags`."""
+    lines: list[Attempt] = []
+    for device, scale, best in (("cpu", 1.0, 90.0), ("cuda:0", 0.1, gpu_ms)):
+        tried = {"as-written": 200 * scale, "workers": 150 * scale, "on-device": 90 * scale}
+        lines += climbed(tried, device, sd=0.01)
+        lines += confirm("as-written", 200 * scale, device, sd=0.01)
+        lines += [again(a, tuning_name="on-device") for a in confirm("on-device", best, device, sd=0.01)]
+    lines = [again(a, flags=flags) for a in lines]
+    return " ".join(understood(asking(lines), *lines).sentences)
+
+
+def test_what_has_no_verdict_is_no_span_and_no_best_of_another() -> None:
+    """Naive: "10.0x as written, 10.0x best to best", all of it beside a neighbour."""
+    assert "best to best" in both_best(()) and "10.1x [9.7, 10.6] cpu's best" in both_best(())
+    shared = both_best(("contended",))
+    assert "best to best" not in shared and "x [9.7, 10.6]" not in shared
+
+
+def test_a_best_that_loses_when_measured_again_is_said_to_lose() -> None:
+    """Naive: "best is on-device", which takes half as long again as the loop as written."""
+    assert "on-device, chosen as best, loses to as written" in both_best((), gpu_ms=30.0)

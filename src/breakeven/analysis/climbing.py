@@ -46,7 +46,8 @@ def span_sentences(ratios: Sequence[RatioFinding], room: int) -> list[str]:
     """For each pair of devices the ratios as written, best against best, and tuned against untuned."""
     said = []
     for pair in dict.fromkeys((r.base_label, r.candidate_label) for r in ratios if r.contrast == "best"):
-        mine = [r for r in ratios if (r.base_label, r.candidate_label) == pair and r.ratio is not None]
+        every = [r for r in ratios if (r.base_label, r.candidate_label) == pair and r.ratio is not None]
+        mine = [r for r in every if r.verdict is not None]
         spans = {
             "as written": [r for r in mine if r.contrast == "tuning" and r.tuning_name == "as-written"],
             "best to best (same numerics)": [r for r in mine if r.contrast == "best"],
@@ -55,6 +56,8 @@ def span_sentences(ratios: Sequence[RatioFinding], room: int) -> list[str]:
         parts = [f"{_span(found)} {where}" for where, found in spans.items() if found]
         if parts:
             whole = f"{pair[1]} against {pair[0]}: {', '.join(parts)}."
+            left = sum(r.verdict is None for r in every)
+            whole = f"{whole[:-1]} (without {left} of no verdict)." if left else whole
             said.append(whole if len(whole) <= room else cut(whole.replace(" (same numerics)", "")))
     return said
 
@@ -146,8 +149,12 @@ def _best(ladder: LadderFinding, ratios: Sequence[RatioFinding]) -> list[str]:
         return [f"the best, {found.tuning_name}, is not measured again yet"]
     against = next((r for r in ratios if r.contrast == "best" and r.candidate_id == found.case_id), None)
     name = f"best is {found.tuning_name} (same numerics)"
+    if found.win is not None and found.win.verdict is Verdict.SLOWER:
+        return [f"{found.tuning_name}, chosen as best, loses to as written"] * 3
     if against is None or against.ratio is None:
         return [name]
+    if against.verdict in (None, Verdict.UNCERTAIN):
+        return [f"{name}; against {against.base_label}'s best it cannot be told", name, name]
     base = f"{against.base_label}'s best"
     return [
         f"{name}, {format_ratio_interval(against.ratio)} as fast as {base}",
