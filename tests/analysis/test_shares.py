@@ -199,6 +199,15 @@ def test_parts_that_disagree_with_the_step_stand_for_nothing() -> None:
     assert "parts_disagree" in [q.flag for q in whole.quality]
 
 
+def test_a_step_beside_a_neighbour_has_shares_and_no_label() -> None:
+    """Naive: "bound by input", where the neighbour took the cores of the loader."""
+    case = sim_case(device(f"step_ms=10:input_ms=30:{APART}"), loss_sync="every-step")
+    lines = [dataclasses.replace(a, flags=("contended",)) for a in sampled_in_virtual_time(case, 3)]
+    (share,) = understood(lines).shares
+    assert share.label == "cannot tell" and "something else" in share.why and share.shares
+    assert understood(sampled_in_virtual_time(case, 3)).shares[0].label == "input"
+
+
 def test_a_law_turns_round_and_each_end_has_its_label() -> None:
     """As written the loader hides what a card gains on small models; tuned, they gain most by its memory."""
     options = f"{QUIET}:{LONG}:{APART}:input_ms=16:launch_us=0:channels_last=1:compile=1"

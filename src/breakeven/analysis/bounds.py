@@ -12,7 +12,8 @@ from breakeven import stats
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import CaseFinding, Label, ShareFinding
-from breakeven.analysis.ratios import one_unit
+from breakeven.analysis.processes import all_looks
+from breakeven.analysis.ratios import disturbed, one_unit
 from breakeven.analysis.shares import Split, mean_shares, middle_ms, share_ranges, splits_of
 from breakeven.errors import UserError
 from breakeven.records.case import Case
@@ -36,6 +37,7 @@ RULES = (
     f"traffic or arithmetic bounds over {CLEAR:.0%} of the layers' floor: the sum over layers of "
     "max(FLOPs / measured peak, bytes / measured bandwidth)."
 )
+SHARED = "something else used the machine in most processes"
 MEMORY = ("triad", "copy")
 """Ceilings that are a bandwidth, the better known first."""
 HALF = frozenset({"fp16", "bf16"})
@@ -52,7 +54,8 @@ def bounds_of(shown: Sequence[Measured], results: Results) -> list[ShareFinding]
         mine = [by_id[line] for line in m.finding.evidence if line in by_id and by_id[line].blocks]
         finding = _launched(_blank(m.finding), m, shown)
         finding = _floored(finding, m.finding, limits, mine[-1].fingerprint_id if mine else None)
-        found.append(_judged(finding, m.case, splits_of(mine)))
+        finding = _judged(finding, m.case, splits_of(mine))
+        found.append(_untold(finding, SHARED) if disturbed(m.finding) else finding)
     return found
 
 
@@ -73,10 +76,12 @@ def _launched(finding: ShareFinding, m: Measured, shown: Sequence[Measured]) -> 
     twin = next((other for other in shown if _is_captured(m.case, other.case) and other.steps), None)
     if twin is None:
         return _because(finding, launch_share="the same tuning was not captured")
+    if disturbed(twin.finding):
+        return _because(finding, launch_share="something else used the machine while it ran captured")
     if m.hashes != twin.hashes:
         return _because(finding, launch_share="the captured case did other work")
     eager, captured = one_unit(m.steps, twin.steps)
-    ratio = stats.paired_ratio(eager, captured)
+    ratio = stats.paired_ratio(eager, captured, looks=all_looks([m.looks, twin.looks]))
     point = 1 - (twin.finding.step_point_s or 0.0) / finding.step_s
     finding = dataclasses.replace(
         finding,
