@@ -142,6 +142,15 @@ def test_a_shared_machine_gives_no_verdict() -> None:
     assert "no verdict (machine shared)" in cores(finding) and "more than" not in cores(finding)
 
 
+def test_cores_that_were_not_measured_in_turn_have_no_limit() -> None:
+    """Naive: one core on a slow day, eight on a fast one, and "no number of cores gives more than 5x"."""
+    lines = sweep(amdahl(0.8))
+    days = [again(a, parent_id=f"{a.device.label}/{a.replicate}") for a in lines]
+    finding = found(days)
+    assert finding.apart and finding.trend == "cannot be told" and "in turn" in finding.reasons["trend"]
+    assert "no number of cores" in cores(found(lines)) and "no number of cores" not in cores(finding)
+
+
 def test_cores_of_another_kind_are_left_out() -> None:
     lines = sweep(lambda c: amdahl(0.9)(min(c, 4)) + (20.0 if c > 4 else 0.0), sd=0.005)
     mixed, alike = found(lines), found(lines, identical=4)

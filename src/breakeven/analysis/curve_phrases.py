@@ -92,6 +92,8 @@ def cores(finding: CoresFinding) -> str:
     )
     if finding.disturbed:
         return phrases.cut(f"{text}: {phrases.DISTURBED}")
+    if finding.apart:
+        return phrases.cut(f"{text}: {phrases.APART}")
     if finding.parallel.low <= 0:
         what = "make it slower" if finding.parallel.high < 0 else "give nothing that can be told"
         return phrases.cut(f"{text}: more cores {what}")
