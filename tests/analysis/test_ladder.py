@@ -24,7 +24,7 @@ from breakeven.stats import Verdict
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.models import model
 
-from .conftest import a_case, a_study, again, an_attempt, sampled, spread, understood
+from .conftest import a_case, a_check, a_study, again, an_attempt, sampled, spread, understood
 
 # Milliseconds a step: workers lose, BF16 wins nothing.
 GPU = {"as-written": 80.0, "workers": 88.0, "on-device": 20.0, "no-sync": 16.0, "cuda-graph": 4.0,
@@ -557,3 +557,11 @@ def test_what_has_no_verdict_is_no_span_and_no_best_of_another() -> None:
 def test_a_best_that_loses_when_measured_again_is_said_to_lose() -> None:
     """Naive: "best is on-device", which takes half as long again as the loop as written."""
     assert "on-device, chosen as best, loses to as written" in both_best((), gpu_ms=30.0)
+
+
+def test_a_step_that_a_check_refuted_is_not_the_best() -> None:
+    """Naive: "the best, on-device, is not measured again yet", which was measured and is wrong."""
+    lines = climbed({"as-written": 80.0, "workers": 70.0, "on-device": 40.0})
+    bad = a_case(device="cuda:0", tuning="on-device")
+    best = one(asking(lines), a_check(bad, "output_mismatch"), *lines).best
+    assert [b.tuning_name for b in best] == ["workers", "workers"]

@@ -137,7 +137,7 @@ def _losses(ladder: LadderFinding) -> str:
     losing = [_subject(step) for step in ladder.steps if step.loses]
     if not losing:
         return ""
-    return f"{' and '.join(losing)} {'lose' if len(losing) > 1 else 'loses'}"
+    return f"{' and '.join(losing)} {'lose' if len(losing) > 1 or losing[0].endswith('s') else 'loses'}"
 
 
 def _best(ladder: LadderFinding, ratios: Sequence[RatioFinding]) -> list[str]:
@@ -145,6 +145,8 @@ def _best(ladder: LadderFinding, ratios: Sequence[RatioFinding]) -> list[str]:
     found = next((b for b in ladder.best if b.numerics == "same"), None)
     if found is None or found.tuning_name is None:
         return []
+    if found.case_id is not None and found.point_s is None and found.evidence:
+        return [f"the best, {found.tuning_name}, gave no number when measured again"]
     if found.case_id is not None and found.point_s is None:
         return [f"the best, {found.tuning_name}, is not measured again yet"]
     against = next((r for r in ratios if r.contrast == "best" and r.candidate_id == found.case_id), None)

@@ -127,7 +127,7 @@ def _file(results: Results, show_all: bool) -> _File:
     pairs = pairs_of([m for m in shown if not removed_by(m.preset)], base) if base else []
     confirmed = confirmed_cases(results)
     planned = study.case_ids if study else tuple(case.case_id for case in cases)
-    chosen = choices(results.attempts, planned)
+    chosen = choices(results.attempts, planned, results.checks)
     every = [*pairs, *(best_pairs(chosen, confirmed, base) if base else [])]
     ratios = ratios_of(every)
     ladders = ladders_of(
