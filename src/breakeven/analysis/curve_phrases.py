@@ -99,6 +99,8 @@ def cores(finding: CoresFinding) -> str:
         return phrases.cut(f"{text}: more cores {what}")
     if finding.trend == "grows":
         return phrases.cut(f"{text}, but the serial share grows with the cores: overhead, no fixed part")
+    if finding.trend == "falls":
+        return phrases.cut(f"{text}, but the serial share falls with the cores: the law gives no limit here")
     if finding.limit_low is None:
         return phrases.cut(f"{text}; no limit can be told")
     if finding.limit_high is None:
