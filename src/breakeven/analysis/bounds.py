@@ -35,7 +35,7 @@ RULES = (
     f"less than {1 - BINDS:.0%} of the time, or, with none captured, the host enqueues for over {PACE:.0%} "
     f"of the time of the work and the floor is below {1 - BINDS:.0%} of the step; by memory or compute as "
     f"traffic or arithmetic bounds over {CLEAR:.0%} of the layers' floor: the sum over layers of "
-    "max(FLOPs / measured peak, bytes / measured bandwidth)."
+    f"max(FLOPs / measured peak, bytes / measured bandwidth), where it is {BINDS:.0%} of the step or more."
 )
 SHARED = "something else used the machine in most processes"
 MEMORY = ("triad", "copy")
@@ -210,6 +210,8 @@ def _roofline(finding: ShareFinding) -> ShareFinding:
     share = finding.floor_memory_share
     if share is None or finding.floor_s is None:
         return _untold(finding, finding.reasons.get("floor_s", "no floor"))
+    if finding.floor_s < BINDS * finding.step_s:
+        return _untold(finding, f"the layers' floor is {finding.floor_s / finding.step_s:.0%} of the step")
     of = f"of the layers' floor, which is {finding.floor_s / finding.step_s:.0%} of the step"
     if max(share, 1 - share) < CLEAR:
         return _untold(finding, f"traffic bounds {share:.0%} {of}")
