@@ -93,7 +93,10 @@ def test_an_overhead_that_grows_is_no_serial_part() -> None:
 
 def test_a_share_that_falls_is_said() -> None:
     shares = {1: 0.2, 2: 0.2, 4: 0.12, 8: 0.05}
-    assert found(sweep(lambda c: amdahl(1 - shares[c])(c), sd=0.005)).trend == "falls"
+    finding = found(sweep(lambda c: amdahl(1 - shares[c])(c), sd=0.005))
+    assert finding.trend == "falls"
+    # Naive: "no number of cores gives more than ...", by a law that the very next core may pass.
+    assert "falls" in cores(finding) and "no number of cores" not in cores(finding)
 
 
 def test_more_than_linear_has_no_limit() -> None:
@@ -140,6 +143,15 @@ def test_a_shared_machine_gives_no_verdict() -> None:
     finding = found([again(line, flags=("contended",)) for line in sweep(amdahl(0.9), sd=0.01)])
     assert finding.trend == "cannot be told" and "something else" in finding.reasons["trend"]
     assert "no verdict (machine shared)" in cores(finding) and "more than" not in cores(finding)
+
+
+def test_cores_that_were_not_measured_in_turn_have_no_limit() -> None:
+    """Naive: one core on a slow day, eight on a fast one, and "no number of cores gives more than 5x"."""
+    lines = sweep(amdahl(0.8), sd=0.005)
+    days = [again(a, parent_id=f"{a.device.label}/{a.replicate}") for a in lines]
+    finding = found(days)
+    assert finding.apart and finding.trend == "cannot be told" and "in turn" in finding.reasons["trend"]
+    assert "no number of cores" in cores(found(lines)) and "no number of cores" not in cores(finding)
 
 
 def test_cores_of_another_kind_are_left_out() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from breakeven.analysis import understand
 from breakeven.analysis.claims import OWN, TESTS, claims_against
 from breakeven.analysis.findings import (
     CaseFinding,
@@ -20,12 +21,13 @@ from breakeven.analysis.findings import (
     Understanding,
 )
 from breakeven.catalog.claims import PAPERS, Claim, claims
+from breakeven.records.case import Case
 from breakeven.records.lines import Attempt
 from breakeven.stats import Interval, Verdict
 from breakeven.workloads import models
 from breakeven.workloads.layers import training_flops
 
-from .conftest import a_case, again, sampled, understood
+from .conftest import a_case, again, file_of, sampled, spread, understood
 
 CLAIMS = {claim.claim: claim for claim in claims()}
 Steps = Mapping[tuple[str, str, str], float]
@@ -158,6 +160,84 @@ def test_rows_of_a_shared_machine_decide_nothing() -> None:
     assert {"s1-transfer", "s1-larger-gains-more", "s1-ratio-resnet50"} <= decided
     shared = understood([again(line, flags=("contended",)) for line in lines])
     assert [c.claim for c in claims_against(shared) if c.verdict != "cannot be told" and not c.own] == []
+
+
+def undecided(lines: Sequence[Attempt], claim: str) -> bool:
+    return said(understood(lines), claim).verdict == "cannot be told"
+
+
+def test_simulated_devices_decide_nothing() -> None:
+    """Naive: all that a study of planted truth planted is "confirmed"."""
+    steps = {(m, f"sim:{'gpu' if d == 'cuda:0' else d}", t): ms
+             for (m, d, t), ms in three((2.0, 7.3, 40.6)).items()}  # fmt: skip
+    found = understood(lines_of(steps))
+    assert len(found.ratios) == 3
+    assert [c.claim for c in claims_against(found) if c.verdict != "cannot be told" and not c.own] == []
+
+
+def test_one_core_or_an_accumulating_loop_is_not_what_a_paper_compared() -> None:
+    one_core = {("simple-cnn", "cpu:threads=1", "as-written"): 100.0,
+                ("simple-cnn", "cuda:0", "as-written"): 50.0}  # fmt: skip
+    assert undecided(lines_of(one_core), "s1-ratio-simple-cnn")
+    lines = []
+    for device, ms in (("cpu", 100.0), ("cuda:0", 50.0)):
+        lines += spread(accumulating("simple-cnn", device), ms)
+    assert undecided(lines, "s1-ratio-simple-cnn")
+
+
+def accumulating(model: str, device: str) -> Case:
+    case = a_case(model, device)
+    assert case.work.recipe is not None
+    recipe = dataclasses.replace(case.work.recipe, accumulation=4)
+    return dataclasses.replace(case, work=dataclasses.replace(case.work, recipe=recipe))
+
+
+def test_steps_of_other_work_machines_or_of_two_processes_show_no_growth() -> None:
+    claim, small = "s1-medium-for-free", spread(a_case("simple-cnn", "cuda:0"), 10.0, sd=0.001)
+    medium = spread(a_case("resnet18", "cuda:0"), 11.0, sd=0.001)
+    assert not undecided([*small, *medium], claim)
+    assert undecided([*small[:2], *medium[:2]], claim)
+    assert undecided([*small, *(again(a, fingerprint_id="f1") for a in medium)], claim)
+    assert undecided([*small, *spread(accumulating("resnet18", "cuda:0"), 11.0, sd=0.001)], claim)
+
+
+def test_ratios_of_two_machines_have_no_order_and_no_law() -> None:
+    """Naive: the large model's ratio on the other machine makes the order, or the exponent."""
+    sizes = (488_586, 11_181_642, 23_528_522)
+    here = lines_of(three([2.0 * (size / sizes[0]) ** 0.5 for size in sizes]), sd=0.001)
+    assert not undecided(here, "s1-larger-gains-more") and not undecided(here, "s1-superlinear")
+    there = [again(a, fingerprint_id="f1") if a.work.model == "resnet50" else a for a in here]
+    assert undecided(there, "s1-larger-gains-more") and undecided(there, "s1-superlinear")
+
+
+def test_ratios_of_another_file_do_not_enter_the_order_of_this_one() -> None:
+    here = file_of(lines_of(three((2.0, 7.3, 40.6))), path="here")
+    there = file_of(lines_of(two("resnet50", 4.0)), path="there")
+    assert said(understand([here, there]), "s1-larger-gains-more").verdict == "confirmed"
+
+
+def test_processes_that_disagree_about_copies_decide_nothing() -> None:
+    """Naive: 0.1, 0.1 and 0.85 are 35 % in the mean, as published."""
+    found = understood(lines_of(two("simple-cnn", 2.0)))
+    gpu = next(c for c in found.cases if c.device_label == "cuda:0")
+    split = ShareFinding(
+        case_id=gpu.case_id, source=gpu.source, step_s=0.05, label="copy", processes=3,
+        shares={"copy": 0.35}, ranges={"copy": (0.1, 0.85)},
+    )  # fmt: skip
+    assert said(dataclasses.replace(found, shares=(split,)), "s1-transfer").verdict == "cannot be told"
+
+
+def test_the_link_of_another_machine_tells_nothing() -> None:
+    link = CeilingFinding(
+        device_label="cuda:0",
+        name="host_to_device_pageable",
+        value=20.0,
+        unit="gb_per_s",
+        machine="f1",
+        evidence=("link",),
+    )
+    found = dataclasses.replace(understood(lines_of(two("simple-cnn", 2.0))), ceilings=(link,))
+    assert "missing" in said(found, "s1-transfer").detail
 
 
 def test_a_law_against_flops_stands_in_for_one_against_parameters() -> None:

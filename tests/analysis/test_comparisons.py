@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -315,3 +317,22 @@ def test_the_order_of_lines_does_not_matter() -> None:
 def test_findings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         only(spread(CPU, 20.0), spread(GPU, 5.0)).point = 1.0  # type: ignore[misc]
+
+
+def law_of(units: Sequence[str], **changes: Any) -> list[str]:
+    """The verdicts of the laws of three sizes whose ratio follows the parameters, measured on `units`."""
+    lines = []
+    for (name, ratio), unit in zip(
+        (("simple-cnn", 2), ("resnet18", 30), ("resnet50", 60)), units, strict=True
+    ):
+        for device, ms in (("cpu", 100.0), ("cuda:0", 100.0 / ratio)):
+            made = spread(a_case(name, device), ms, sd=0.001, parameters=None)
+            lines += [again(a, fingerprint_id=unit, **changes) for a in made]
+    return [law.verdict for law in understood(lines).scale if law.against == "parameters"]
+
+
+def test_a_law_is_no_surer_than_its_ratios_verdicts_and_of_one_machine() -> None:
+    """Naive: exponent 0.9 [0.7, 1.0], from ratios that a neighbour made, or of which one is elsewhere's."""
+    assert law_of(["f0", "f0", "f0"]) == ["grows"]
+    assert law_of(["f0", "f0", "f0"], flags=("contended",)) == ["cannot be told"]
+    assert law_of(["f0", "f0", "f1"]) == ["cannot be told"]

@@ -160,6 +160,30 @@ def test_processes_of_another_machine_do_not_pair() -> None:
     assert break_even_of(pairs, ratios_of(pairs)) == []
 
 
+def test_a_curve_is_of_one_machine() -> None:
+    """Naive: one machine loses at 1 and 2, another wins at 16 to 64, so the GPU "wins from batch 2 to 16"."""
+    lines = curve(lambda b: b / 5.0, batches=(1, 2, 16, 32, 64))
+    finding = found([again(a, fingerprint_id="f1") if a.work.batch < 8 else a for a in lines])
+    assert finding.answer == "always" and [p.x for p in finding.points] == [16, 32, 64]
+    assert dict(finding.missing) == {"1": "measured on another machine", "2": "measured on another machine"}
+
+
+def test_a_neighbour_at_one_batch_moves_no_crossing() -> None:
+    """Naive: a CPU that shares its machine at batch 16 alone puts the crossing at 9 instead of 32."""
+    planted = {1: 0.4, 8: 0.7, 16: 5.0, 64: 1.4, 128: 2.0}
+    lines = curve(planted.__getitem__, batches=tuple(planted))
+    lines = [again(a, flags=("contended",)) if a.work.batch == 16 else a for a in lines]
+    finding = found(lines)
+    assert (finding.answer, finding.after, finding.before) == ("between", 8, 64)
+    assert finding.at == pytest.approx(8 * 8 ** (math.log(0.7) / math.log(0.7 / 1.4)), rel=0.1)
+
+
+def test_a_crossing_without_a_common_replicate_lies_between_its_sides() -> None:
+    lines = curve(lambda b: b / 5.0, batches=(1, 64))
+    lines = [again(a, replicate=a.replicate + 3) if a.work.batch == 64 else a for a in lines]
+    assert "from batch between 1 and 64" in break_even(found(lines))
+
+
 def test_a_size_takes_three_models_and_one_batch() -> None:
     steps = {"simple-cnn": (10.0, 20.0), "resnet18": (40.0, 30.0), "resnet50": (200.0, 50.0)}
     rng = random.Random(0)

@@ -24,7 +24,7 @@ from breakeven.stats import Verdict
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.models import model
 
-from .conftest import a_case, a_study, again, an_attempt, sampled, spread, understood
+from .conftest import a_case, a_check, a_study, again, an_attempt, sampled, spread, understood
 
 # Milliseconds a step: workers lose, BF16 wins nothing.
 GPU = {"as-written": 80.0, "workers": 88.0, "on-device": 20.0, "no-sync": 16.0, "cuda-graph": 4.0,
@@ -95,6 +95,17 @@ def test_the_intervals_of_the_wins_cover_what_is_planted() -> None:
             for win, before, here in zip(wins, times, times[1:], strict=False)
         ]
     assert len(hits) == 150 * 7 and abs(statistics.fmean(hits) - 0.95) < 3 * 0.218 / math.sqrt(150)
+
+
+def test_a_win_over_steps_that_nobody_measured_is_theirs_too() -> None:
+    """Naive: "compilation wins 10x", of which a CUDA graph, two more steps and itself have their share."""
+    found = understood(climbed({name: GPU[name] for name in ("as-written", "on-device", "compile")}))
+    steps = {step.name: step for step in found.ladders[0].steps}
+    assert steps["on-device"].along == ("workers",)
+    assert steps["compile"].along == ("no-sync", "cuda-graph", "channels-last", "bf16")
+    text = next(line for line in found.sentences if line.startswith("resnet18 on cuda:0"))
+    assert "workers to on-device (2 steps at once) win 4" in text and "compilation" not in text
+    assert all(step.along == () for step in one(climbed(GPU)).steps)
 
 
 def test_a_losing_step_stays_and_is_marked() -> None:
@@ -496,3 +507,61 @@ def test_a_build_that_wins_nothing_never_pays_back(ms: float, why: str) -> None:
     (found,) = understood(lines).ladders
     step = found.steps[-1]
     assert step.name == "compile" and step.pays_back is None and why in step.reasons["pays_back"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"flags": ("contended",)}, "something else used the machine"),
+        ({"hashes": {"weights": "w1", "order": "o0", "augment": "a0"}}, "unequal work"),
+        ({"fingerprint_id": "f1"}, "different machines"),
+    ],
+)
+def test_what_forbids_a_win_forbids_its_pay_back(changes: dict[str, Any], why: str) -> None:
+    """Naive: the compiler of a step that did other work, or beside a neighbour, pays back all the same."""
+    lines = [built(a, 10.0 if a.tuning_name == "compile" else None) for a in climbed(GPU, sd=0.01)]
+    lines = [again(a, **changes) if a.tuning_name == "compile" else a for a in lines]
+    step = one(lines).steps[-1]
+    assert step.build_s == pytest.approx(10.0)
+    assert step.pays_back is None and why in step.reasons["pays_back"]
+
+
+def test_a_cold_build_is_not_set_against_a_warm_one() -> None:
+    """Naive: the step before compiled in 20 s on a cold cache, so a warm 1 s "takes no longer"."""
+    cold = {"ns": 20 * 10**9, "cache_state": "cold"}
+    lines = [again(a, compile=cold) if a.tuning_name == "bf16" else a for a in climbed(GPU)]
+    lines = [built(a, 1.0, cold=False) if a.tuning_name == "compile" else a for a in lines]
+    step = one(lines).steps[-1]
+    assert step.pays_back is None and "warm" in step.reasons["pays_back"]
+
+
+def both_best(flags: tuple[str, ...], gpu_ms: float = 9.0) -> str:
+    """What is said of a CPU and a GPU whose best is `on-device`, confirmed in processes with `flags`."""
+    lines: list[Attempt] = []
+    for device, scale, best in (("cpu", 1.0, 90.0), ("cuda:0", 0.1, gpu_ms)):
+        tried = {"as-written": 200 * scale, "workers": 150 * scale, "on-device": 90 * scale}
+        lines += climbed(tried, device, sd=0.01)
+        lines += confirm("as-written", 200 * scale, device, sd=0.01)
+        lines += [again(a, tuning_name="on-device") for a in confirm("on-device", best, device, sd=0.01)]
+    lines = [again(a, flags=flags) for a in lines]
+    return " ".join(understood(asking(lines), *lines).sentences)
+
+
+def test_what_has_no_verdict_is_no_span_and_no_best_of_another() -> None:
+    """Naive: "10.0x as written, 10.0x best to best", all of it beside a neighbour."""
+    assert "best to best" in both_best(()) and "10.1x [9.7, 10.6] cpu's best" in both_best(())
+    shared = both_best(("contended",))
+    assert "best to best" not in shared and "x [9.7, 10.6]" not in shared
+
+
+def test_a_best_that_loses_when_measured_again_is_said_to_lose() -> None:
+    """Naive: "best is on-device", which takes half as long again as the loop as written."""
+    assert "on-device, chosen as best, loses to as written" in both_best((), gpu_ms=30.0)
+
+
+def test_a_step_that_a_check_refuted_is_not_the_best() -> None:
+    """Naive: "the best, on-device, is not measured again yet", which was measured and is wrong."""
+    lines = climbed({"as-written": 80.0, "workers": 70.0, "on-device": 40.0})
+    bad = a_case(device="cuda:0", tuning="on-device")
+    best = one(asking(lines), a_check(bad, "output_mismatch"), *lines).best
+    assert [b.tuning_name for b in best] == ["workers", "workers"]

@@ -145,6 +145,21 @@ def test_the_side_of_the_roofline_is_named(rates: str, label: str) -> None:
     assert any("/ceiling/" in line for line in finding.evidence)
 
 
+def test_a_step_far_above_its_floor_is_bound_by_neither_side() -> None:
+    """Naive: "bound by compute", where arithmetic explains a tenth of the step."""
+    case = sim_case(device("gflops=1000:gb_per_s=100000:launch_us=0:channels_last=1:compile=1"),
+                    model="resnet18-cifar", **RESIDENT)  # fmt: skip
+    ceilings = ceilings_of(case)
+    faster = [
+        dataclasses.replace(line, value=10 * line.value) if isinstance(line, Ceiling) and line.value else line
+        for line in ceilings
+    ]
+    lines = sampled_in_virtual_time(case, 3)
+    labels = [understood(*some, *lines).shares[0] for some in (ceilings, faster)]
+    assert [found.label for found in labels] == ["compute", "cannot tell"]
+    assert "10%" in labels[1].why
+
+
 def test_a_floor_with_two_sides_has_no_label() -> None:
     def memory_share(gb_per_s: float) -> float:
         rates = {"flop_per_s": 1e13, "byte_per_s": gb_per_s * 1e9}
@@ -197,6 +212,15 @@ def test_parts_that_disagree_with_the_step_stand_for_nothing() -> None:
     whole = understood(lines)
     assert whole.shares[0].shares == {} and "10 %" in whole.shares[0].why
     assert "parts_disagree" in [q.flag for q in whole.quality]
+
+
+def test_a_step_beside_a_neighbour_has_shares_and_no_label() -> None:
+    """Naive: "bound by input", where the neighbour took the cores of the loader."""
+    case = sim_case(device(f"step_ms=10:input_ms=30:{APART}"), loss_sync="every-step")
+    lines = [dataclasses.replace(a, flags=("contended",)) for a in sampled_in_virtual_time(case, 3)]
+    (share,) = understood(lines).shares
+    assert share.label == "cannot tell" and "something else" in share.why and share.shares
+    assert understood(sampled_in_virtual_time(case, 3)).shares[0].label == "input"
 
 
 def test_a_law_turns_round_and_each_end_has_its_label() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from breakeven.records import ladder
 from breakeven.records.case import Case, Tuning, Work, applicable, parse_device
-from breakeven.records.lines import Attempt, Block
+from breakeven.records.lines import Attempt, Block, Check
 from breakeven.records.selection import choices
 from breakeven.records.tuning import LADDERS, preset
 
@@ -110,3 +110,22 @@ def test_nothing_to_choose_is_nothing_to_confirm() -> None:
     failed = timed("as-written", 9.0, outcome="oom")
     (choice,) = choices([failed], {failed.case_id}).values()
     assert choice.wanted == () and choice.same is choice.any is None
+
+
+def test_other_work_and_what_a_check_refuted_are_not_chosen() -> None:
+    """Naive: the fastest is a step that trains other weights, or one whose loss is wrong."""
+    lines = [again(timed("as-written", 9.0), "w0"), again(timed("workers", 8.0), "w0"),
+             again(timed("on-device", 1.0), "w1"), again(timed("no-sync", 2.0), "w0")]  # fmt: skip
+    refuted = Check(
+        case_id=lines[3].case_id,
+        fingerprint_id="f0",
+        started_utc="",
+        outcome="output_mismatch",
+        reason="loss",
+    )
+    (choice,) = choices(lines, {a.case_id for a in lines}, [refuted]).values()
+    assert choice.same == choice.any == lines[1].case_id
+
+
+def again(attempt: Attempt, weights: str) -> Attempt:
+    return dataclasses.replace(attempt, hashes={"weights": weights})

@@ -15,7 +15,7 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.curves import CoresFinding, CoresPoint, Trend
 from breakeven.analysis.pairs import is_cpu
 from breakeven.analysis.processes import all_looks, shared_keys
-from breakeven.analysis.ratios import FEWEST, disturbed
+from breakeven.analysis.ratios import FEWEST, apart, disturbed
 from breakeven.records.case import Device
 from breakeven.stats import Interval
 
@@ -104,8 +104,16 @@ def _finding(group: Mapping[int, Measured], identical: int | None) -> CoresFindi
     if not replicates:
         return _because(finding, parallel="no replicate was measured at every number of cores")
     looks = all_looks(m.looks for m in used.values())
+    finding = dataclasses.replace(finding, apart=_apart(used))
     finding = _with_fit(_with_points(finding, replicates, looks), replicates, looks)
     return _judged(finding, replicates, looks)
+
+
+def _apart(used: Mapping[int, Measured]) -> bool:
+    """Whether some number of cores was not measured in turn with the least."""
+    first, *others = used.values()
+    keys = shared_keys([m.steps for m in used.values()])
+    return any(apart(first, other, keys) for other in others)
 
 
 def _replicates(used: Mapping[int, Measured]) -> list[Times]:
@@ -170,6 +178,8 @@ def _judged(finding: CoresFinding, replicates: Sequence[Times], looks: Sequence[
         return _because(finding, trend=f"{len(replicates)} processes: {FEWEST} are the fewest for a verdict")
     if finding.disturbed:
         return _because(finding, trend="something else used the machine in most processes of a case")
+    if finding.apart:
+        return _because(finding, trend="the numbers of cores were not measured in turn")
     trend = _trend(slope, finding.points[-1].serial)
     if trend == "cannot be told":
         return _because(finding, trend="the serial share is not surely above 0")

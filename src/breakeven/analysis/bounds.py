@@ -12,8 +12,9 @@ from breakeven import stats
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import CaseFinding, Label, ShareFinding
-from breakeven.analysis.ratios import one_unit
-from breakeven.analysis.shares import Split, mean_shares, middle_ms, splits_of
+from breakeven.analysis.processes import all_looks
+from breakeven.analysis.ratios import disturbed, one_unit
+from breakeven.analysis.shares import Split, mean_shares, middle_ms, share_ranges, splits_of
 from breakeven.errors import UserError
 from breakeven.records.case import Case
 from breakeven.records.file import Results
@@ -34,8 +35,9 @@ RULES = (
     f"less than {1 - BINDS:.0%} of the time, or, with none captured, the host enqueues for over {PACE:.0%} "
     f"of the time of the work and the floor is below {1 - BINDS:.0%} of the step; by memory or compute as "
     f"traffic or arithmetic bounds over {CLEAR:.0%} of the layers' floor: the sum over layers of "
-    "max(FLOPs / measured peak, bytes / measured bandwidth)."
+    f"max(FLOPs / measured peak, bytes / measured bandwidth), where it is {BINDS:.0%} of the step or more."
 )
+SHARED = "something else used the machine in most processes"
 MEMORY = ("triad", "copy")
 """Ceilings that are a bandwidth, the better known first."""
 HALF = frozenset({"fp16", "bf16"})
@@ -52,7 +54,8 @@ def bounds_of(shown: Sequence[Measured], results: Results) -> list[ShareFinding]
         mine = [by_id[line] for line in m.finding.evidence if line in by_id and by_id[line].blocks]
         finding = _launched(_blank(m.finding), m, shown)
         finding = _floored(finding, m.finding, limits, mine[-1].fingerprint_id if mine else None)
-        found.append(_judged(finding, m.case, splits_of(mine)))
+        finding = _judged(finding, m.case, splits_of(mine))
+        found.append(_untold(finding, SHARED) if disturbed(m.finding) else finding)
     return found
 
 
@@ -73,10 +76,12 @@ def _launched(finding: ShareFinding, m: Measured, shown: Sequence[Measured]) -> 
     twin = next((other for other in shown if _is_captured(m.case, other.case) and other.steps), None)
     if twin is None:
         return _because(finding, launch_share="the same tuning was not captured")
+    if disturbed(twin.finding):
+        return _because(finding, launch_share="something else used the machine while it ran captured")
     if m.hashes != twin.hashes:
         return _because(finding, launch_share="the captured case did other work")
     eager, captured = one_unit(m.steps, twin.steps)
-    ratio = stats.paired_ratio(eager, captured)
+    ratio = stats.paired_ratio(eager, captured, looks=all_looks([m.looks, twin.looks]))
     point = 1 - (twin.finding.step_point_s or 0.0) / finding.step_s
     finding = dataclasses.replace(
         finding,
@@ -147,6 +152,7 @@ def _judged(finding: ShareFinding, case: Case, splits: list[Split] | str) -> Sha
     finding = dataclasses.replace(
         finding,
         shares=mean_shares(splits),
+        ranges=share_ranges(splits),
         exposed_ms=middle_ms([split.exposed_ms for split in splits]),
         busy_ms=middle_ms([split.busy_ms for split in splits]),
         enqueue_share=None if case.device.kind == "cpu" else fmean(s.kept_busy() for s in splits),
@@ -204,6 +210,8 @@ def _roofline(finding: ShareFinding) -> ShareFinding:
     share = finding.floor_memory_share
     if share is None or finding.floor_s is None:
         return _untold(finding, finding.reasons.get("floor_s", "no floor"))
+    if finding.floor_s < BINDS * finding.step_s:
+        return _untold(finding, f"the layers' floor is {finding.floor_s / finding.step_s:.0%} of the step")
     of = f"of the layers' floor, which is {finding.floor_s / finding.step_s:.0%} of the step"
     if max(share, 1 - share) < CLEAR:
         return _untold(finding, f"traffic bounds {share:.0%} {of}")

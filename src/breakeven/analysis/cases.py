@@ -31,9 +31,7 @@ from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check
 from breakeven.records.replicates import confirm_looks_of, full_looks_of, looks_of
-
-# Outcomes of a check that refute the case's label; a check that crashed or ran out of time refutes nothing.
-REFUTING = frozenset({"device_mismatch", "precision_mismatch", "output_mismatch", "invalid"})
+from breakeven.records.selection import REFUTING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,6 +156,7 @@ def _measured(
         finding,
         flags=tuple(sorted(flags)),
         flag_counts=flags,
+        unit=entering[0].fingerprint_id if entering else None,
         evidence=_evidence(used, runs) or tuple(a.attempt_id for a in attempts),
     )
     return Measured(

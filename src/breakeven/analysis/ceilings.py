@@ -187,6 +187,7 @@ class Limits:
             conditions=told,
             flags=tuple(map(str, flags)) if isinstance(flags, list | tuple) else (),
             evidence=(line.ceiling_id,),
+            machine=fingerprint_id,
             reasons={
                 **({"value": reason or "not told"} if value is None else {}),
                 **({"theoretical": board.reason} if theoretical is None and board.reason else {}),

@@ -58,7 +58,10 @@ def inside(interval: Interval, claim: Claim) -> ClaimVerdict:
 
 
 def as_written(found: Understanding) -> list[RatioFinding]:
-    """Ratios of a training step, a GPU against a CPU, both sides as written."""
+    """Ratios of a training step, a GPU against a whole CPU, both sides as written.
+
+    One core is no CPU of any paper, and a step that accumulates is another loop than theirs.
+    """
     return [
         r
         for r in found.ratios
@@ -67,7 +70,16 @@ def as_written(found: Understanding) -> list[RatioFinding]:
         and is_gpu(r.candidate_label, found)
         and not is_gpu(r.base_label, found)
         and task_of(r, found) == "train"
+        and _is_usual(r, found)
     ]
+
+
+def _is_usual(ratio: RatioFinding, found: Understanding) -> bool:
+    sides = [c.case for c in found.cases if c.case_id in (ratio.base_id, ratio.candidate_id)]
+    return not any(
+        one.device.threads == 1 or (one.work.recipe is not None and one.work.recipe.accumulation > 1)
+        for one in sides
+    )
 
 
 def task_of(ratio: RatioFinding, found: Understanding) -> str | None:

@@ -64,8 +64,11 @@ def _by_flops(law: ScaleFinding, other: ScaleFinding) -> bool:
     """Whether this is the law against FLOPs of the same ratios, and decided."""
     if law.against != "flops" or law.verdict == "cannot be told":
         return False
-    same = (law.base_label, law.candidate_label, law.tuning_name, law.batch)
-    return same == (other.base_label, other.candidate_label, other.tuning_name, other.batch)
+    same = (law.base_label, law.candidate_label, law.tuning_name, law.batch, law.source, law.data)
+    return same == (
+        *(other.base_label, other.candidate_label, other.tuning_name, other.batch),
+        *(other.source, other.data),
+    )
 
 
 def _ordered(law: ScaleFinding, claim: Claim, found: Understanding) -> Decision:
@@ -75,10 +78,13 @@ def _ordered(law: ScaleFinding, claim: Claim, found: Understanding) -> Decision:
         r
         for r in as_written(found)
         if (r.base_label, r.candidate_label, r.batch) == (law.base_label, law.candidate_label, law.batch)
+        and (r.source, r.data) == (law.source, law.data)
         and r.ratio is not None
         and r.verdict is not None
         and r.parameters
     ]
+    if len({r.unit for r in mine}) > 1:
+        return _open(law)  # ratios of different machines have no order
     mine.sort(key=lambda r: r.parameters or 0)
     intervals = [r.ratio for r in mine if r.ratio is not None]
     signs = [_direction(a, b) for i, a in enumerate(intervals) for b in intervals[i + 1 :]]
@@ -104,6 +110,8 @@ def _exponent_above(claim: Claim, found: Understanding) -> Decision:
     def decide(law: ScaleFinding) -> Decision:
         if law.exponent is None or claim.low is None or law.exponent.contains(claim.low):
             return _open(law)
+        if law.verdict == "cannot be told" and not law.exponent.contains(0.0):
+            return _open(law)  # its ratios have no verdict, or are of different machines
         above = law.exponent.low > claim.low
         return Decision(
             verdict="confirmed" if above else "not confirmed",
@@ -116,7 +124,10 @@ def _exponent_above(claim: Claim, found: Understanding) -> Decision:
 
 def _open(law: ScaleFinding) -> Decision:
     shown = f"exponent {plain(law.exponent)} here" if law.exponent else law.reason or "no exponent"
-    return Decision(verdict="cannot be told", detail=f"{shown}: more models", evidence=law.evidence)
+    why = "more models"
+    if law.exponent and law.verdict == "cannot be told" and not law.exponent.contains(0.0):
+        why = law.reason or why
+    return Decision(verdict="cannot be told", detail=f"{shown}: {why}", evidence=law.evidence)
 
 
 def _transfer(claim: Claim, found: Understanding) -> Decision:
@@ -132,6 +143,7 @@ def _transfer(claim: Claim, found: Understanding) -> Decision:
         if w.model == claim.model
         and at_batch(w.batch, claim)
         and w.candidate_share is not None
+        and w.candidate_share.n >= FEWEST
         and not w.disturbed
         and w.candidate_share.high < (claim.low or 0.0)
     ]
@@ -145,16 +157,20 @@ def _transfer(claim: Claim, found: Understanding) -> Decision:
 
 
 def _copied(case: CaseFinding, claim: Claim, found: Understanding) -> Decision | None:
-    """What the host spent in copies, the mean over processes; None where a step was not split in enough."""
+    """What the host spent in copies, in every process alike; None where a step was not split in enough."""
     mine = [s for s in found.shares if (s.case_id, s.source) == (case.case_id, case.source)]
     split = next((s for s in mine if "copy" in s.shares and s.processes >= FEWEST), None)
     if split is None:
         return None
     share = split.shares["copy"]
-    text = f"copies take {100 * share:.2g} % of the step as timed apart ({split.processes} processes)"
-    within = (claim.low or 0.0) <= share <= (claim.high or math.inf)
+    low, high = split.ranges.get("copy", (share, share))
+    text = (
+        f"copies take {100 * share:.2g} % of the step as timed apart, {100 * low:.2g} to {100 * high:.2g} % "
+        f"in {split.processes} processes"
+    )
+    every = Interval(low=low, estimate=share, high=high, confidence=0.0, n=split.processes)
     return Decision(
-        verdict="confirmed" if within else "not confirmed",
+        verdict=inside(every, claim),
         detail=text,
         evidence=(*case.evidence, *split.evidence),
     )
@@ -164,7 +180,12 @@ def _link(case: CaseFinding, claim: Claim, found: Understanding) -> Decision | N
     rates = [
         (c.value, c.evidence)
         for c in found.ceilings
-        if c.device_label == case.device_label and c.name.startswith("host_to_device") and c.value
+        if c.device_label == case.device_label
+        and c.name.startswith("host_to_device")
+        and c.value
+        and c.source in ("", case.source)
+        and c.machine in (None, case.unit)
+        and "contended" not in c.flags
     ]
     if not rates or case.step_s is None:
         return None
@@ -202,9 +223,10 @@ def _growth(claim: Claim, found: Understanding) -> Decision:
     for c in _on_gpus(found, claim):
         smaller = dataclasses.replace(claim, model=other)
         for small in _on_gpus(found, smaller):
-            same = (small.device_label, small.source, small.case.work.data, small.case.work.seed)
-            if same != (c.device_label, c.source, c.case.work.data, c.case.work.seed):
+            if (small.device_label, small.source, small.unit) != (c.device_label, c.source, c.unit):
                 continue
+            if dataclasses.replace(small.case.work, model=c.case.work.model) != c.case.work:
+                continue  # another recipe, data or seed
             if c.step_s is None or small.step_s is None:
                 continue
             growth = dataclasses.replace(
@@ -258,6 +280,7 @@ def _on_gpus(found: Understanding, claim: Claim) -> list[CaseFinding]:
         and c.tuning_name == AS_WRITTEN
         and at_batch(c.case.work.batch, claim)
         and is_gpu(c.device_label, found)
+        and c.processes >= FEWEST
         and not disturbed(c)
     ]
 

@@ -5,11 +5,19 @@ arithmetic in `own_numbers`.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from breakeven.analysis import claim_inference, claim_tests, own_numbers
 from breakeven.analysis.claim_rows import Decision
-from breakeven.analysis.findings import ClaimFinding, Understanding
+from breakeven.analysis.curves import WhatIfFinding
+from breakeven.analysis.findings import (
+    ClaimFinding,
+    ParityFinding,
+    RatioFinding,
+    ScaleFinding,
+    Understanding,
+)
 from breakeven.catalog.claims import PAPERS, Claim, claims
 
 OWN: dict[str, Callable[[Claim], own_numbers.Decided]] = {
@@ -23,10 +31,34 @@ OWN: dict[str, Callable[[Claim], own_numbers.Decided]] = {
 }
 TESTS: dict[str, Callable[[Claim, Understanding], Decision]] = {**claim_tests.TESTS, **claim_inference.TESTS}
 
+Paired = TypeVar("Paired", RatioFinding, ScaleFinding, WhatIfFinding, ParityFinding)
+"""A finding about two devices."""
+
 
 def claims_against(found: Understanding) -> tuple[ClaimFinding, ...]:
     """Every claim of the catalog with what these findings say about it."""
-    return tuple(_decided(claim, found) for claim in claims())
+    real = _real(found)
+    return tuple(_decided(claim, real) for claim in claims())
+
+
+def _real(found: Understanding) -> Understanding:
+    """The findings without those of simulated devices: what was planted confirms nothing."""
+    played = {c.case_id for c in found.cases if c.simulated}
+    labels = {c.device_label for c in found.cases if c.simulated}
+    return dataclasses.replace(
+        found,
+        cases=tuple(c for c in found.cases if c.case_id not in played),
+        shares=tuple(s for s in found.shares if s.case_id not in played),
+        ceilings=tuple(c for c in found.ceilings if c.device_label not in labels),
+        ratios=_between(found.ratios, labels),
+        scale=_between(found.scale, labels),
+        what_if=_between(found.what_if, labels),
+        parity=_between(found.parity, labels),
+    )
+
+
+def _between(findings: tuple[Paired, ...], played: Collection[str]) -> tuple[Paired, ...]:
+    return tuple(f for f in findings if f.base_label not in played and f.candidate_label not in played)
 
 
 def _decided(claim: Claim, found: Understanding) -> ClaimFinding:

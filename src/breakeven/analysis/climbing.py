@@ -46,7 +46,8 @@ def span_sentences(ratios: Sequence[RatioFinding], room: int) -> list[str]:
     """For each pair of devices the ratios as written, best against best, and tuned against untuned."""
     said = []
     for pair in dict.fromkeys((r.base_label, r.candidate_label) for r in ratios if r.contrast == "best"):
-        mine = [r for r in ratios if (r.base_label, r.candidate_label) == pair and r.ratio is not None]
+        every = [r for r in ratios if (r.base_label, r.candidate_label) == pair and r.ratio is not None]
+        mine = [r for r in every if r.verdict is not None]
         spans = {
             "as written": [r for r in mine if r.contrast == "tuning" and r.tuning_name == "as-written"],
             "best to best (same numerics)": [r for r in mine if r.contrast == "best"],
@@ -55,6 +56,8 @@ def span_sentences(ratios: Sequence[RatioFinding], room: int) -> list[str]:
         parts = [f"{_span(found)} {where}" for where, found in spans.items() if found]
         if parts:
             whole = f"{pair[1]} against {pair[0]}: {', '.join(parts)}."
+            left = sum(r.verdict is None for r in every)
+            whole = f"{whole[:-1]} (without {left} of no verdict)." if left else whole
             said.append(whole if len(whole) <= room else cut(whole.replace(" (same numerics)", "")))
     return said
 
@@ -124,17 +127,17 @@ def _wins(ladder: LadderFinding, *, intervals: int) -> str:
         return "no step of the ladder wins for sure"
     texts = []
     for index, step in enumerate(shown):
-        subject = STEPS.get(step.name, step.name)
-        verb = ("win " if subject.endswith("s") else "wins ") if index == 0 else ""
+        subject = _subject(step)
+        verb = ("win " if step.along or subject.endswith("s") else "wins ") if index == 0 else ""
         texts.append(f"{subject} {verb}{_times(step, interval=index < intervals)}")
     return ", ".join(texts)
 
 
 def _losses(ladder: LadderFinding) -> str:
-    losing = [STEPS.get(step.name, step.name) for step in ladder.steps if step.loses]
+    losing = [_subject(step) for step in ladder.steps if step.loses]
     if not losing:
         return ""
-    return f"{' and '.join(losing)} {'lose' if len(losing) > 1 else 'loses'}"
+    return f"{' and '.join(losing)} {'lose' if len(losing) > 1 or losing[0].endswith('s') else 'loses'}"
 
 
 def _best(ladder: LadderFinding, ratios: Sequence[RatioFinding]) -> list[str]:
@@ -142,18 +145,31 @@ def _best(ladder: LadderFinding, ratios: Sequence[RatioFinding]) -> list[str]:
     found = next((b for b in ladder.best if b.numerics == "same"), None)
     if found is None or found.tuning_name is None:
         return []
+    if found.case_id is not None and found.point_s is None and found.evidence:
+        return [f"the best, {found.tuning_name}, gave no number when measured again"]
     if found.case_id is not None and found.point_s is None:
         return [f"the best, {found.tuning_name}, is not measured again yet"]
     against = next((r for r in ratios if r.contrast == "best" and r.candidate_id == found.case_id), None)
     name = f"best is {found.tuning_name} (same numerics)"
+    if found.win is not None and found.win.verdict is Verdict.SLOWER:
+        return [f"{found.tuning_name}, chosen as best, loses to as written"] * 3
     if against is None or against.ratio is None:
         return [name]
+    if against.verdict in (None, Verdict.UNCERTAIN):
+        return [f"{name}; against {against.base_label}'s best it cannot be told", name, name]
     base = f"{against.base_label}'s best"
     return [
         f"{name}, {format_ratio_interval(against.ratio)} as fast as {base}",
         f"{name}, {format_ratio_interval(against.ratio)} {base}",
         f"best is {found.tuning_name}, {two_digits(against.ratio.estimate)}x {base}",
     ]
+
+
+def _subject(step: StepFinding) -> str:
+    """The step in words; with those that were not measured by themselves, all of them share what is won."""
+    if step.along:
+        return f"{step.along[0]} to {step.name} ({len(step.along) + 1} steps at once)"
+    return STEPS.get(step.name, step.name)
 
 
 def _size(step: StepFinding) -> float:

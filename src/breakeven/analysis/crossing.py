@@ -8,6 +8,7 @@ never crosses counts like any other, and an interval may be open at an end.
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
@@ -38,6 +39,16 @@ class _Point:
     pair: Pair
     ratio: RatioFinding | None
     logs: Logs
+
+    @property
+    def unit(self) -> str | None:
+        """The machine that its replicates ran on."""
+        return next((unit for unit, _ in self.logs), None)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether its ratio may not even be told from 1: others on the machine, sides not in turn."""
+        return self.ratio is None or self.ratio.disturbed or self.ratio.apart
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -91,7 +102,7 @@ def _logs(pair: Pair) -> Logs:
 
 
 def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
-    known = [p for p in curve if p.logs]
+    known, elsewhere = _on_one_machine([p for p in curve if p.logs])
     sides = _sides(known)
     first = known[0]
     work = first.pair.candidate.case.work
@@ -112,7 +123,10 @@ def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
             for (a, one), (b, other) in pairwise((p, s) for p, s in zip(known, sides, strict=True) if s)
             if one != other
         ),
-        missing=tuple((p.name, p.pair.refused or "no replicate in common") for p in curve if not p.logs),
+        missing=(
+            *((p.name, p.pair.refused or "no replicate in common") for p in curve if not p.logs),
+            *((p.name, "measured on another machine") for p in elsewhere),
+        ),
         processes=min(len(p.logs) for p in known),
         mixed=any(p.ratio is not None and p.ratio.mixed for p in known),
         source=first.pair.candidate.finding.source,
@@ -123,6 +137,13 @@ def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
     return _answered(finding, known, sides)
 
 
+def _on_one_machine(points: Sequence[_Point]) -> tuple[list[_Point], list[_Point]]:
+    """The points of the machine that has most of them, and the others: a curve across machines is of none."""
+    counts = Counter(p.unit for p in points)
+    unit = max(sorted(counts, key=str), key=lambda name: counts[name])
+    return [p for p in points if p.unit == unit], [p for p in points if p.unit != unit]
+
+
 def _sides(known: Sequence[_Point]) -> list[Literal[-1, 0, 1]]:
     """Which device surely wins at every point: after Holm's correction over the curve; 0 where unsure."""
     ratios = [_paired(p) for p in known]
@@ -130,7 +151,7 @@ def _sides(known: Sequence[_Point]) -> list[Literal[-1, 0, 1]]:
     out: list[Literal[-1, 0, 1]] = []
     for p, ratio, p_value in zip(known, ratios, adjusted, strict=True):
         # What forbids a verdict on the ratio forbids one here: others on the machine, sides not in turn.
-        refused = p.ratio is None or p.ratio.disturbed or p.ratio.apart or len(p.logs) < FEWEST
+        refused = p.doubtful or len(p.logs) < FEWEST
         if refused or ratio is None or p_value >= ALPHA or ratio.interval.contains(1.0):
             out.append(0)
         else:
@@ -204,7 +225,9 @@ def _unsure(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequence[
 
 def _located(finding: BreakEvenFinding, curve: Sequence[_Point]) -> BreakEvenFinding:
     """Adds where the curve passes 1, with the interval of that place; its end is open where no measured
-    value surely lies beyond it."""
+    value surely lies beyond it. Where others are sound, a value that something else
+    made is no place to look at."""
+    curve = [p for p in curve if not p.doubtful] or curve
     keys = sorted(set.intersection(*(set(p.logs) for p in curve)))
     if not keys:
         return finding

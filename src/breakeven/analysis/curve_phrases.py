@@ -65,6 +65,8 @@ def batches(finding: BreakEvenFinding) -> str:
 
 def known_ends(finding: BreakEvenFinding) -> str:
     """What is known of a break-even that cannot be located: "above 512", "below 4", or why nothing is."""
+    if finding.after is not None and finding.before is not None:
+        return f"between {finding.after:g} and {finding.before:g}"
     if finding.after is not None and finding.before is None:
         return f"if at all, above {finding.after:g}"
     if finding.before is not None and finding.after is None:
@@ -90,11 +92,15 @@ def cores(finding: CoresFinding) -> str:
     )
     if finding.disturbed:
         return phrases.cut(f"{text}: {phrases.DISTURBED}")
+    if finding.apart:
+        return phrases.cut(f"{text}: {phrases.APART}")
     if finding.parallel.low <= 0:
         what = "make it slower" if finding.parallel.high < 0 else "give nothing that can be told"
         return phrases.cut(f"{text}: more cores {what}")
     if finding.trend == "grows":
         return phrases.cut(f"{text}, but the serial share grows with the cores: overhead, no fixed part")
+    if finding.trend == "falls":
+        return phrases.cut(f"{text}, but the serial share falls with the cores: the law gives no limit here")
     if finding.limit_low is None:
         return phrases.cut(f"{text}; no limit can be told")
     if finding.limit_high is None:

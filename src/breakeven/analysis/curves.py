@@ -35,7 +35,8 @@ class CoresFinding:
     beyond. `misfit` is the largest
     relative error of the law at a measured point. `per_doubling` is the slope of the Karp-Flatt share against
     log2 n: where it grows, what limits is an overhead that comes with the cores and no serial part. It is
-    negative where the speed-up passes the number of cores (`super-linear`).
+    negative where the speed-up passes the number of cores (`super-linear`). `apart`: not measured in
+    turn.
     """
 
     model: str
@@ -56,6 +57,7 @@ class CoresFinding:
     seed: int = 0
     simulated: bool = False
     disturbed: bool = False
+    apart: bool = False
     source: str = ""
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)

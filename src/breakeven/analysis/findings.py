@@ -24,7 +24,7 @@ class CaseFinding:
     a training step, energy is gross (idle power included). `flag_counts` counts processes; `source` is the
     file. `ceiling_tflop_per_s` is the device's measured ceiling at the precision that ran (the fastest of
     several), `peak_tflop_per_s` its datasheet's at the board's highest clock; `share_of_ceiling` is the rate
-    as a share of the first.
+    as a share of the first. `unit` is the machine's fingerprint_id.
     """
 
     case_id: str
@@ -73,6 +73,7 @@ class CaseFinding:
     ceiling_tflop_per_s: float | None = None
     peak_tflop_per_s: float | None = None
     share_of_ceiling: float | None = None
+    unit: str | None = None
     ceiling_evidence: tuple[str, ...] = ()
 
 
@@ -97,6 +98,7 @@ class RatioFinding:
     `mixed`: the tunings differ in more than the device, by name or by precision. `ceiling` is the ratio of
     the measured ceilings, each at the precision that ran: what the hardware alone would give. `contrast` says
     what is set against what; but for equal tunings both sides are fresh `confirm` attempts.
+    `unit` is the machine (fingerprint_id) that both sides were measured on.
     """
 
     base_id: str
@@ -129,6 +131,7 @@ class RatioFinding:
     ceiling: float | None = None
     ceiling_evidence: tuple[str, ...] = ()
     contrast: Contrast = "tuning"
+    unit: str | None = None
 
     @property
     def setting(self) -> str:
@@ -141,7 +144,8 @@ class StepFinding:
     """One step of a ladder. `step_s` and `point_s` are seconds a training step.
 
     `win`: the time at the step before over the time here, on the same device; the first has none. `loses`:
-    the verdict is SLOWER; such a step stays. In a list of leave-one-outs `name` is the step left out, the
+    the verdict is SLOWER; such a step stays. `along`: steps below this one that were not measured, so that
+    the win is theirs as well. In a list of leave-one-outs `name` is the step left out, the
     time is that without it, and `win` the time without it over the time of the full stack.
 
     `build_s`: seconds of compiling and capturing before the first step, the compiler's cache in the state
@@ -155,6 +159,7 @@ class StepFinding:
     point_s: float | None = None
     win: RatioFinding | None = None
     loses: bool = False
+    along: tuple[str, ...] = ()
     build_s: float | None = None
     build_state: str | None = None
     pays_back: Interval | None = None
@@ -241,6 +246,8 @@ class ScaleFinding:
     candidate_label: str = ""
     batch: int | None = None
     contrast: Contrast = "tuning"
+    source: str = ""
+    data: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,7 +264,8 @@ class QualityFinding:
 class CeilingFinding:
     """What a device does at best: `value` in `unit` as measured, `theoretical` by its datasheet.
 
-    `conditions` are those of the line: dtype, shape, threads, the number `n` of processes.
+    `conditions` are those of the line: dtype, shape, threads, the number `n` of processes. `machine` is
+    its fingerprint_id.
     """
 
     device_label: str
@@ -269,6 +277,8 @@ class CeilingFinding:
     flags: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    machine: str | None = None
 
 
 Label = Literal["input", "copy", "launch", "memory", "compute", "cannot tell"]
@@ -278,12 +288,13 @@ Label = Literal["input", "copy", "launch", "memory", "compute", "cannot tell"]
 class ShareFinding:
     """Where the time of a case's step goes, and what bounds it.
 
-    `shares` (part -> share of the step, mean over `processes`) add up to 1; empty where `reasons['shares']`
-    says why. `exposed_ms` is the host's time in each part, `busy_ms` each part alone, waited for: medians
-    over processes. `enqueue_share`: for how much of the work's time the host enqueues it. `launch_share` is
-    1 - captured / eager, with the case that was captured. `floor_s` sums max(FLOPs / peak, bytes / bandwidth)
-    over the layers, `floor_memory_share` of it is bound by traffic; `flops_per_byte` is that of the step.
-    `why` says what the label rests on, or why there is none.
+    `shares` (part -> share of the step, mean over `processes`) add up to 1; empty where
+    `reasons['shares']` says why; `ranges` are the least and the largest share of a process. `exposed_ms`
+    is the host's time in each part, `busy_ms` each part alone, waited for: medians over processes.
+    `enqueue_share`: for how much of the work's time the host enqueues it. `launch_share` is 1 - captured
+    / eager, with the case that was captured. `floor_s` sums max(FLOPs / peak, bytes / bandwidth) over the
+    layers, `floor_memory_share` of it is bound by traffic; `flops_per_byte` is that of the step. `why`
+    says what the label rests on, or why there is none.
     """
 
     case_id: str
@@ -292,6 +303,7 @@ class ShareFinding:
     why: str = ""
     processes: int = 0
     shares: Mapping[str, float] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     exposed_ms: Mapping[str, float] = field(default_factory=dict)
     busy_ms: Mapping[str, float] = field(default_factory=dict)
     enqueue_share: float | None = None

@@ -27,12 +27,14 @@ FEWEST = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rung:
-    """A step before its verdict. `over` is what it is set against: None for the first step."""
+    """A step before its verdict. `over` is what it is set against: None for the first step. `along`: the
+    steps between the two that were not measured."""
 
     name: str
     case_id: str
     here: Measured | None
     over: "_Rung | None" = None
+    along: tuple[str, ...] = ()
 
     @property
     def pair(self) -> Pair | None:
@@ -95,13 +97,21 @@ def _climbed(mine: Sequence[Measured], planned: Collection[str]) -> list[_Rung]:
     """The steps that were measured or are planned, in their order; two names of one case are one step."""
     case = mine[0].case
     rungs: list[_Rung] = []
+    passed: dict[str, str] = {}  # case id -> name of what nobody measured since the last rung
     for name in ladder.steps(case.device.kind):
         named = [m for m in mine if m.preset == name]
         plain = _case_id(case, preset(name, case.device.kind, Tuning(runtime=case.tuning.runtime)))
         here = next((m for m in named if m.finding.case_id == plain), named[0] if named else None)
         case_id = here.finding.case_id if here else plain
-        if (here is not None or case_id in planned) and case_id not in {rung.case_id for rung in rungs}:
-            rungs.append(_Rung(name=name, case_id=case_id, here=here, over=rungs[-1] if rungs else None))
+        if case_id in {rung.case_id for rung in rungs}:
+            continue
+        if here is None and case_id not in planned:
+            passed.setdefault(case_id, name)
+            continue
+        over = rungs[-1] if rungs else None
+        along = tuple(passed.values()) if over else ()
+        rungs.append(_Rung(name=name, case_id=case_id, here=here, over=over, along=along))
+        passed = {}
     return rungs
 
 
@@ -146,7 +156,7 @@ def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:
     back = PayBack()
     if cost is not None and rung.here is not None and rung.over is not None:
         over = rung.over.here
-        back = PayBack(reason=reasons.get("win")) if over is None else pay_back(rung.here, over)
+        back = PayBack(reason=reasons.get("win")) if over is None else pay_back(rung.here, over, win)
         if back.reason:
             reasons["pays_back"] = back.reason
     return StepFinding(
@@ -156,6 +166,7 @@ def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:
         point_s=found.step_point_s if found else None,
         win=win,
         loses=win is not None and win.verdict is Verdict.SLOWER,
+        along=rung.along,
         build_s=cost.seconds if cost else None,
         build_state=cost.state if cost else None,
         pays_back=back.steps,

@@ -72,9 +72,8 @@ def one_unit(
     return tuple({k: v for k, v in side.items() if k[0] == unit} for side in (a, b))  # type: ignore[return-value]
 
 
-def _apart(pair: Pair, shared: Sequence[Key]) -> bool:
+def apart(base: Measured, candidate: Measured, shared: Sequence[Key]) -> bool:
     """Whether most paired processes came from different parents, so not in turn (R13)."""
-    base, candidate = pair.base, pair.candidate
     one = {(m.case.tuning.runtime, m.case.tuning.env) for m in (base, candidate)}
     if len(one) > 1 or not shared:
         return False  # other runtimes have parents of their own within one round
@@ -135,7 +134,7 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
     a, b = one_unit(_values(pair.base, of), _values(pair.candidate, of))
-    if of == "step" and _apart(pair, [key for key in a if key in b]):
+    if of == "step" and apart(pair.base, pair.candidate, [key for key in a if key in b]):
         finding = dataclasses.replace(
             finding, apart=True, flags=tuple(sorted({*finding.flags, "not_interleaved"}))
         )
@@ -156,6 +155,7 @@ def _compared(
     if not {unit for unit, _ in a} & {unit for unit, _ in b}:
         return _Draft(finding=_because(finding, "measured on different machines"), ratio=None)
     shared = [key for key in a if key in b]
+    finding = dataclasses.replace(finding, unit=shared[0][0] if shared else None)
     ratio = stats.paired_ratio(a, b, looks=looks)
     if ratio is not None:
         point = ratio.interval.estimate

@@ -53,7 +53,12 @@ def _scale(group: Sequence[RatioFinding], against: Against) -> ScaleFinding:
     spreads = [_spread(group, model) for model, _, _ in points]
     exponent = stats.slope_interval([size for _, size, _ in points], [r for _, _, r in points], spreads)
     reason = None
-    if len(points) < ENOUGH:
+    doubt = next((r.reasons["verdict"] for r in group if r.ratio and "verdict" in r.reasons), None)
+    if doubt is not None:
+        reason = f"a ratio has no verdict: {doubt}"
+    elif len({r.unit for r in group if r.ratio is not None}) > 1:
+        doubt = reason = "the ratios are of different machines"
+    elif len(points) < ENOUGH:
         reason = f"{len(points)} of {len({r.model for r in group})} models have a ratio with an interval"
     elif exponent is None:
         reason = "all models are of one size"
@@ -64,13 +69,15 @@ def _scale(group: Sequence[RatioFinding], against: Against) -> ScaleFinding:
         contrast=group[0].contrast,
         against=against,
         exponent=exponent,
-        verdict=_verdict(exponent),
+        verdict="cannot be told" if doubt else _verdict(exponent),
         points=points,
         evidence=tuple(dict.fromkeys(line for ratio in group for line in ratio.evidence)),
         reason=reason,
         base_label=group[0].base_label,
         candidate_label=group[0].candidate_label,
         batch=group[0].batch,
+        source=group[0].source,
+        data=group[0].data,
     )
 
 

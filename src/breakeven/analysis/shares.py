@@ -56,6 +56,12 @@ def mean_shares(splits: Sequence[Split]) -> dict[str, float]:
     return {name: share for name, share in means.items() if name in seen}
 
 
+def share_ranges(splits: Sequence[Split]) -> dict[str, tuple[float, float]]:
+    """The least and the largest share of any process, for every part of `mean_shares`."""
+    each = {name: [split.shares.get(name, 0.0) for split in splits] for name in mean_shares(splits)}
+    return {name: (min(values), max(values)) for name, values in each.items()}
+
+
 def middle_ms(each: Sequence[Times]) -> dict[str, float]:
     """Median over processes of each part's milliseconds, in the order of a step."""
     return {

@@ -95,7 +95,11 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         torn=any(r.torn for r in results),
         sources=tuple(r.path for r in results),
         ladders=tuple(finding for file in files for finding in file.ladders),
-        ceilings=tuple(finding for r in results for finding in Limits.of(r).findings()),
+        ceilings=tuple(
+            dataclasses.replace(finding, source=r.path)
+            for r in results
+            for finding in Limits.of(r).findings()
+        ),
         cores=tuple(finding for file in files for finding in file.cores),
         what_if=tuple(finding for file in files for finding in file.what_if),
         break_even=tuple(finding for file in files for finding in file.break_even),
@@ -123,7 +127,7 @@ def _file(results: Results, show_all: bool) -> _File:
     pairs = pairs_of([m for m in shown if not removed_by(m.preset)], base) if base else []
     confirmed = confirmed_cases(results)
     planned = study.case_ids if study else tuple(case.case_id for case in cases)
-    chosen = choices(results.attempts, planned)
+    chosen = choices(results.attempts, planned, results.checks)
     every = [*pairs, *(best_pairs(chosen, confirmed, base) if base else [])]
     ratios = ratios_of(every)
     ladders = ladders_of(

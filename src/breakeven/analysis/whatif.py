@@ -12,7 +12,7 @@ from breakeven import stats
 from breakeven.analysis.curves import WhatIfFinding
 from breakeven.analysis.pairs import Pair, is_cpu
 from breakeven.analysis.processes import Key, all_looks, shared_keys
-from breakeven.analysis.ratios import FEWEST, disturbed
+from breakeven.analysis.ratios import FEWEST, apart, disturbed
 from breakeven.stats import Interval
 
 AS_WRITTEN, NEXT = "as-written", "on-device"
@@ -79,7 +79,10 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
         low=1 / share.high, estimate=1 / share.estimate, high=1 / share.low,
         confidence=share.confidence, n=share.n,
     )  # fmt: skip
-    return _held(dataclasses.replace(finding, bound=bound), candidate, removed, looks)
+    finding = dataclasses.replace(finding, bound=bound)
+    if any(apart(sides[0], other, list(base)) for other in sides[1:]):
+        return dataclasses.replace(finding, reasons={"holds": "the sides were not measured in turn"})
+    return _held(finding, candidate, removed, looks)
 
 
 def _held(

@@ -7,15 +7,17 @@ chosen here is a name: its time comes from fresh `confirm` attempts only.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from breakeven.records.case import Device, Tuning
 from breakeven.records.ladder import numerics
-from breakeven.records.lines import Attempt, Purpose, steady_step_ns
+from breakeven.records.lines import Attempt, Check, Purpose, steady_step_ns
 
 DECIDING: tuple[Purpose, ...] = ("measure", "select")
 FIRST = "as-written"
+# Outcomes of a check that refute the case's label; a check that crashed or ran out of time refutes nothing.
+REFUTING = frozenset({"device_mismatch", "precision_mismatch", "output_mismatch", "invalid"})
 
 Place = tuple[str, Device]
 """(work_id, device): where cases compete."""
@@ -44,9 +46,15 @@ class Choice:
         )
 
 
-def choices(attempts: Sequence[Attempt], pool: Collection[str]) -> dict[Place, Choice]:
-    """The choice of every work on every device. `pool`: cases of the study; a `select` attempt joins it."""
+def choices(
+    attempts: Sequence[Attempt], pool: Collection[str], checks: Iterable[Check] = ()
+) -> dict[Place, Choice]:
+    """The choice of every work on every device. `pool`: cases of the study; a `select` attempt joins it.
+
+    What a check refuted is no candidate, however fast it was before.
+    """
     joined = set(pool) | {a.case_id for a in attempts if a.purpose == "select"}
+    joined -= {check.case_id for check in checks if check.outcome in REFUTING}
     places: dict[Place, list[Attempt]] = {}
     for a in attempts:
         if a.case_id in joined and a.region == "train_step":
@@ -69,7 +77,8 @@ def times_ns(attempts: Sequence[Attempt]) -> dict[str, float]:
 def _choice(attempts: Sequence[Attempt]) -> Choice:
     tunings: Mapping[str, Tuning] = {a.case_id: a.tuning for a in attempts}
     reference = next((a.case_id for a in attempts if a.tuning_name == FIRST), None)
-    times = times_ns(attempts)
+    equal = _of_equal_work(attempts, reference)
+    times = {case_id: ns for case_id, ns in times_ns(attempts).items() if case_id in equal}
     # Without the loop as written the numerics are those that nothing was set for.
     wanted = numerics(tunings[reference] if reference else Tuning())
     alike = [case_id for case_id in times if numerics(tunings[case_id]) == wanted]
@@ -81,3 +90,13 @@ def _choice(attempts: Sequence[Attempt]) -> Choice:
         names={a.case_id: a.tuning_name for a in attempts if a.tuning_name and a.case_id in times},
         evidence=tuple(a.attempt_id for a in attempts if a.purpose in DECIDING and a.case_id in times),
     )
+
+
+def _of_equal_work(attempts: Sequence[Attempt], reference: str | None) -> set[str]:
+    """The cases that did the work of the reference by their hashes; all where it has none to tell by."""
+    seen: dict[str, set[tuple[tuple[str, str | None], ...]]] = {}
+    for a in attempts:
+        if a.purpose in DECIDING and a.outcome == "ok":
+            seen.setdefault(a.case_id, set()).add(tuple(sorted(a.hashes.items())))
+    wanted = seen.get(reference or "", set())
+    return {case_id for case_id, mine in seen.items() if wanted in (set(), {()}) or mine == wanted}

@@ -37,8 +37,8 @@ def ladder(understanding: Understanding, names: Names) -> Section | None:
     if table is None:
         return None
     note = (
-        "How many times as fast each tuning is as the one above it, to which it adds one change. One that "
-        "loses stays: what a step wins depends on those before it."
+        "How many times as fast each tuning is as the one above it, to which it adds one change, or those "
+        "named beside it. One that loses stays: what a step wins depends on those before it."
     )
     chart = ladder_chart(found, names)
     alt = chart.alt_text if chart else ""
@@ -145,8 +145,9 @@ def _place(one: LadderFinding, found: Sequence[LadderFinding], names: Names) -> 
 
 def _step_cells(step: StepFinding) -> tuple[Cell, ...]:
     win, why = step.win, step.reasons
+    also = f" (and {', '.join(step.along)})" if step.along else ""
     return (
-        said(step.name, tuning_rank(step.name)),
+        said(f"{step.name}{also}", tuning_rank(step.name)),
         words.seconds(step.step_s, step.point_s, reason=why.get("step_s", ""), evidence=step.evidence),
         words.ratio(win.ratio, win.point, reason=why.get("win", ""), evidence=win.evidence)
         if win

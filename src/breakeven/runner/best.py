@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from breakeven import runtimes
 from breakeven.records import ladder
 from breakeven.records.case import Case
-from breakeven.records.lines import Attempt
+from breakeven.records.lines import Attempt, Check
 from breakeven.records.selection import choices, times_ns
 from breakeven.runner.grid import without
 from breakeven.runner.plan import PlannedCase, stacked
@@ -89,7 +89,8 @@ def _places(session: Session) -> list[Case]:
 
 def _chosen(session: Session) -> list[PlannedCase]:
     """The cases that every place needs fresh numbers of."""
-    found = choices(session.attempts(), _ids(session.plan.cases))
+    checks = [line for line in session.lines if isinstance(line, Check)]
+    found = choices(session.attempts(), _ids(session.plan.cases), checks)
     here = [found[place] for case in _places(session) if (place := (case.work_id, case.device)) in found]
     lines = {a.case_id: a for a in session.attempts()}
     ids = dict.fromkeys(case_id for choice in here for case_id in choice.wanted)
