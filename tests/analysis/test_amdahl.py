@@ -110,9 +110,9 @@ def test_more_than_linear_has_no_limit() -> None:
 def test_cores_that_slow_a_step_down_have_no_limit() -> None:
     slower = found(sweep(lambda c: 100.0 + 30.0 * c, sd=0.01))
     assert slower.parallel is not None and slower.parallel.high < 0 and slower.limit is None
-    assert cores(slower).endswith("more cores make it slower.")
+    assert cores(slower).endswith("more cores make a step slower.")
     nothing = found(sweep(lambda c: 100.0, sd=0.05))
-    assert cores(nothing).endswith("more cores give nothing that can be told.")
+    assert cores(nothing).endswith("the parallel share cannot be told.")
 
 
 def test_two_numbers_of_cores_show_no_trend() -> None:

@@ -86,17 +86,16 @@ def cores(finding: CoresFinding) -> str:
     """The parallel share and what it allows; a growing serial share is said instead of a limit."""
     assert finding.parallel is not None
     span = f"{finding.points[0].cores} to {finding.points[-1].cores} cores"
-    share = phrases.signed(finding.parallel, scale=100)
-    text = (
-        f"{finding.model} on {span}, {phrases.tuning(finding.tuning_name)}: {share} % of a step is parallel"
-    )
+    where = f"{finding.model} on {span}, {phrases.tuning(finding.tuning_name)}"
+    unknown = f"{where}: the parallel share cannot be told"
     if finding.disturbed:
-        return phrases.cut(f"{text}: {phrases.DISTURBED}")
+        return phrases.cut(f"{unknown}: {phrases.DISTURBED}")
     if finding.apart:
-        return phrases.cut(f"{text}: {phrases.APART}")
+        return phrases.cut(f"{unknown}: {phrases.APART}")
     if finding.parallel.low <= 0:
-        what = "make it slower" if finding.parallel.high < 0 else "give nothing that can be told"
-        return phrases.cut(f"{text}: more cores {what}")
+        slower = f"{where}: more cores make a step slower"
+        return phrases.cut(slower if finding.parallel.high < 0 else unknown)
+    text = f"{where}: {phrases.signed(finding.parallel, scale=100)} % of a step is parallel"
     if finding.trend == "grows":
         return phrases.cut(f"{text}, but the serial share grows with the cores: overhead, no fixed part")
     if finding.trend == "falls":
@@ -104,6 +103,6 @@ def cores(finding: CoresFinding) -> str:
     if finding.limit_low is None:
         return phrases.cut(f"{text}; no limit can be told")
     if finding.limit_high is None:
-        return phrases.cut(f"{text}; {finding.limit_low:.2g}x or more is what cores alone can give")
+        return phrases.cut(f"{text}; {finding.limit_low:,.3g}x or more is what cores alone can give")
     most = f"{finding.limit_low:.3g}x to {finding.limit_high:.3g}x"
     return phrases.cut(f"{text}, so no number of cores gives more than {most}")
