@@ -102,6 +102,8 @@ def _on_paper(chart: Chart) -> dict[str, Any]:
     out = spec(chart)
     out["config"]["background"] = "white"
     out["config"]["font"] = "sans-serif"
+    # A viewer's font may be wider than the one that the converter measured the labels with.
+    out["padding"] = {"left": 40, "right": 24, "top": 8, "bottom": 8}
     return out
 
 
