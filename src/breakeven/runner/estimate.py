@@ -11,7 +11,8 @@ from breakeven.workloads.models import model
 # Seconds besides measuring. On 2 cores a fork took 0.02 to 0.07 and a prepared parent 2.5 to 3.1;
 # building the model, warm-up, checks and compilation are guesses.
 ATTEMPT_OVERHEAD = (0.3, 1.5)
-COMPILE_OVERHEAD = (5.0, 60.0)
+# A case compiles cold for its check and in its first process, else warm: 8 to 22 s and 2 to 5 s were seen.
+COLD_COMPILE, WARM_COMPILE = (5.0, 60.0), (1.5, 6.0)
 PARENT_OVERHEAD = (2.0, 4.0)
 # FLOP/s of training, as written to best: per core on 16 and on 2 cores, and on an H200 (runs made by hand).
 CPU_CORE_RATE = (10e9, 70e9)
@@ -28,14 +29,16 @@ def estimate_seconds(plan: Plan, *, attempt_time: float | None = None) -> tuple[
     seconds = study.attempt_time if attempt_time is None else attempt_time
     parents = len({(item.case.tuning.runtime, item.case.tuning.env) for item in plan.cases})
     whole = _full_runs(plan) if study.full else (0.0, 0.0)
-    compiled = sum(item.case.tuning.compile_mode is not None for item in plan.cases)
+    real = [item.case for item in plan.cases if item.case.device.kind != "sim"]  # the others take no time
+    compiled = sum(case.tuning.compile_mode is not None for case in real)
     ends = []
     for end, replicates in enumerate((study.replicates, study.max_replicates)):
-        once = parents * PARENT_OVERHEAD[end] + compiled * COMPILE_OVERHEAD[end]
-        once += len(plan.cases) * (seconds + ATTEMPT_OVERHEAD[end])
-        again = best_attempts(plan)[end] * (seconds + ATTEMPT_OVERHEAD[end])
+        once = parents * PARENT_OVERHEAD[end] + compiled * WARM_COMPILE[end]
+        once += len(real) * seconds + len(plan.cases) * ATTEMPT_OVERHEAD[end]
+        again = 2 * compiled * COLD_COMPILE[end]
+        again += best_attempts(plan)[end] * ((seconds if real else 0.0) + ATTEMPT_OVERHEAD[end])
         again += parents * PARENT_OVERHEAD[end] * (1 + study.replicates) if study.best else 0.0
-        again += _compiled_again(plan)[end] * COMPILE_OVERHEAD[end]
+        again += _compiled_again(plan)[end] * WARM_COMPILE[end] if real else 0.0
         ends.append(replicates * once + again + whole[end])
     if study.max_time is not None:
         ends = [min(end, study.max_time) for end in ends]
