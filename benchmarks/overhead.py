@@ -1,6 +1,6 @@
 """What a case costs beyond its measured window: fork, building the case, probes, pipes, the line on disk.
 
-The window is what the line holds: cold step, blocks, evaluation. Everything else between asking for an
+The window is what the line holds: cold step, blocks, split steps, evaluation. Everything else between asking for an
 attempt and its fsynced line is overhead; the bound is 0.5 s a case for simple-cnn on digits. The first
 attempt of each parent waits for its imports and is listed apart, as are the checks, once a case and machine.
 
@@ -16,12 +16,18 @@ from pathlib import Path
 import quiet
 
 from breakeven import api
+from breakeven.timing.parts import BLOCKS
 
 TUNINGS = ("as-written", "on-device", "no-sync", "channels-last")
 
 
 def measured_s(line) -> float:
-    return ((line.cold_ns or 0) + sum(block.ns for block in (*line.blocks, *line.eval_blocks))) / 1e9
+    ns = (line.cold_ns or 0) + sum(block.ns for block in (*line.blocks, *line.eval_blocks))
+    split = line.phases or {}
+    if split:
+        ms = BLOCKS * split["steps"] * split["step_ms"] + split["busy_steps"] * sum(split["busy_ms"].values())
+        ns += 1e6 * ms
+    return ns / 1e9
 
 
 def spread(values: list[float]) -> dict[str, float]:
