@@ -1,7 +1,7 @@
 """What a case costs beyond its measured window: fork, building the case, probes, pipes, the line on disk.
 
-The window is what the line holds: cold step, blocks, split steps, evaluation. Everything else between asking for an
-attempt and its fsynced line is overhead; the bound is 0.5 s a case for simple-cnn on digits. The first
+The window is what the line holds: cold step, blocks, split steps, evaluation. Everything else between asking
+for an attempt and its fsynced line is overhead; the bound is 0.5 s a case for simple-cnn on digits. The first
 attempt of each parent waits for its imports and is listed apart, as are the checks, once a case and machine.
 
     python benchmarks/overhead.py -o benchmarks/results/overhead-cpu.json
