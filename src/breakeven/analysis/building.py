@@ -24,7 +24,6 @@ class Cost:
 
     seconds: float
     state: str | None
-    processes: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,8 +46,7 @@ def cost_of(measured: Measured, unit: str | None = None) -> Cost | None:
     if not by_state:
         return None
     state = next(s for s in ("cold", "mixed", None, "warm") if s in by_state)
-    found = by_state[state]
-    return Cost(seconds=statistics.median(found), state=state, processes=len(found))
+    return Cost(seconds=statistics.median(by_state[state]), state=state)
 
 
 def pay_back(here: Measured, over: Measured, win: RatioFinding | None) -> PayBack:

@@ -3,11 +3,19 @@
 Knows nothing about which claims there are.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable
 
-from breakeven.analysis.claim_rows import Decision, all_of, bounded, inside, is_gpu, percent, task_of
+from breakeven.analysis.claim_rows import (
+    Decision,
+    all_of,
+    bounded,
+    inside,
+    is_gpu,
+    percent,
+    quotient,
+    task_of,
+)
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.catalog.claims import Claim
 
@@ -61,12 +69,7 @@ def _runtimes(claim: Claim, found: Understanding) -> Decision:
             same = c.case.work == b.case.work and (c.device_label, c.source) == (b.device_label, b.source)
             if not same or c.case.work.task != task or c.step_s is None or b.step_s is None:
                 continue
-            share = dataclasses.replace(
-                c.step_s,
-                low=c.step_s.low / b.step_s.high,
-                estimate=c.step_s.estimate / b.step_s.estimate,
-                high=c.step_s.high / b.step_s.low,
-            )
+            share = quotient(c.step_s, b.step_s)
             text = f"{c.case.work.model} on {c.device_label}: {percent(share)} of the time"
             evidence = (*c.evidence, *b.evidence)
             decided.append(Decision(verdict=inside(share, claim), detail=text, evidence=evidence))

@@ -3,6 +3,7 @@
 Knows nothing about any one claim. A candidate that is no CPU counts as a GPU.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,6 +56,16 @@ def inside(interval: Interval, claim: Claim) -> ClaimVerdict:
     if low <= interval.low and interval.high <= high:
         return "confirmed"
     return "not confirmed" if interval.high < low or interval.low > high else "cannot be told"
+
+
+def quotient(over: Interval, under: Interval) -> Interval:
+    """One time over another, as wide as both intervals allow: they may come from other processes."""
+    return dataclasses.replace(
+        over,
+        low=over.low / under.high,
+        estimate=over.estimate / under.estimate,
+        high=over.high / under.low,
+    )
 
 
 def as_written(found: Understanding) -> list[RatioFinding]:

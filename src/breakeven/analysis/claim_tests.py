@@ -21,6 +21,7 @@ from breakeven.analysis.claim_rows import (
     is_gpu,
     percent,
     plain,
+    quotient,
 )
 from breakeven.analysis.findings import CaseFinding, ClaimVerdict, ScaleFinding, Understanding
 from breakeven.analysis.ratios import FEWEST, disturbed
@@ -229,12 +230,7 @@ def _growth(claim: Claim, found: Understanding) -> Decision:
                 continue  # another recipe, data or seed
             if c.step_s is None or small.step_s is None:
                 continue
-            growth = dataclasses.replace(
-                c.step_s,
-                low=c.step_s.low / small.step_s.high,
-                estimate=c.step_s.estimate / small.step_s.estimate,
-                high=c.step_s.high / small.step_s.low,
-            )
+            growth = quotient(c.step_s, small.step_s)
             text = f"{format_ratio_interval(growth)} as long as {other} on {c.device_label}"
             evidence = (*c.evidence, *small.evidence)
             decided.append(Decision(verdict=inside(growth, claim), detail=text, evidence=evidence))

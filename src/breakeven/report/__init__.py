@@ -70,6 +70,6 @@ def _replace(target: Path, content: bytes) -> None:
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
         os.replace(name, target)
-    except BaseException:
+    except BaseException:  # Ctrl-C too must leave no half-written file beside the target
         os.unlink(name)
         raise

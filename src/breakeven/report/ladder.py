@@ -3,13 +3,13 @@
 Knows nothing about how a win is worked out or drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from breakeven.analysis.findings import BestFinding, LadderFinding, StepFinding, Understanding
 from breakeven.report import words
 from breakeven.report.ladder_marks import ladder_chart, telling
 from breakeven.report.names import Names, tuning_rank
-from breakeven.report.view import Cell, Column, Section, absent, build_table, label, number, said
+from breakeven.report.view import Cell, Column, Section, Table, absent, build_table, label, number, said
 from breakeven.stats import Verdict
 
 WORDS = {
@@ -26,14 +26,12 @@ def ladder(understanding: Understanding, names: Names) -> Section | None:
     """Every step with its time and what it wins over the step before, losing ones too."""
     found = understanding.ladders
     columns = [
-        *_place_columns(found),
         label("tuning"),
         number("a step"),
         number("over the step before"),
         Column(name="verdict"),
     ]
-    rows = [(*_place(one, found, names), *_step_cells(step)) for one in found for step in one.steps]
-    table = build_table(columns, rows)
+    table = _table(found, names, columns, lambda one: map(_step_cells, one.steps))
     if table is None:
         return None
     note = (
@@ -51,15 +49,13 @@ def best(understanding: Understanding, names: Names) -> Section | None:
     """The fastest tuning of each work and device, timed afresh."""
     found = understanding.ladders
     columns = [
-        *_place_columns(found),
         label("numerics"),
         Column(name="best tuning"),
         number("a step"),
         number("over as written"),
         Column(name="flags"),
     ]
-    rows = [(*_place(one, found, names), *_best_cells(b)) for one in found for b in one.best]
-    table = build_table(columns, rows)
+    table = _table(found, names, columns, lambda one: map(_best_cells, one.best))
     if table is None:
         return None
     note = (
@@ -74,14 +70,12 @@ def without(understanding: Understanding, names: Names) -> Section | None:
     """The full stack less one step at a time."""
     found = [one for one in understanding.ladders if one.without]
     columns = [
-        *_place_columns(found),
         label("all but"),
         number("a step"),
         number("longer without"),
         Column(name="the step"),
     ]
-    rows = [(*_place(one, found, names), *_step_cells(step)) for one in found for step in one.without]
-    table = build_table(columns, rows)
+    table = _table(found, names, columns, lambda one: map(_step_cells, one.without))
     if table is None:
         return None
     note = (
@@ -95,19 +89,12 @@ def builds(understanding: Understanding, names: Names) -> Section | None:
     """What compiling and capturing cost, and how long a run has to be to win it back."""
     found = understanding.ladders
     columns = [
-        *_place_columns(found),
         label("tuning"),
         number("build"),
         Column(name="cache"),
         number("pays back after"),
     ]
-    rows = [
-        (*_place(one, found, names), *_build_cells(step))
-        for one in found
-        for step in one.steps
-        if step.build_s is not None
-    ]
-    table = build_table(columns, rows)
+    table = _table(found, names, columns, _build_rows)
     if table is None:
         return None
     note = (
@@ -116,6 +103,10 @@ def builds(understanding: Understanding, names: Names) -> Section | None:
         "kernels of an earlier process."
     )
     return Section(key="builds", title="What building costs", note=note, table=table)
+
+
+def _build_rows(one: LadderFinding) -> Iterable[tuple[Cell, ...]]:
+    return (_build_cells(step) for step in one.steps if step.build_s is not None)
 
 
 def _build_cells(step: StepFinding) -> tuple[Cell, ...]:
@@ -133,8 +124,16 @@ def _build_cells(step: StepFinding) -> tuple[Cell, ...]:
     )
 
 
-def _place_columns(found: Sequence[LadderFinding]) -> list[Column]:
-    return [label(name) for name in ("model", "device", *telling(found))]
+def _table(
+    found: Sequence[LadderFinding],
+    names: Names,
+    columns: Sequence[Column],
+    rows_of: Callable[[LadderFinding], Iterable[tuple[Cell, ...]]],
+) -> Table | None:
+    """The rows of every ladder, the model and device they belong to before them."""
+    places = [label(name) for name in ("model", "device", *telling(found))]
+    rows = [(*_place(one, found, names), *cells) for one in found for cells in rows_of(one)]
+    return build_table([*places, *columns], rows)
 
 
 def _place(one: LadderFinding, found: Sequence[LadderFinding], names: Names) -> tuple[Cell, ...]:

@@ -4,7 +4,7 @@ Knows nothing about checks, evaluation or the settings of torch.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ def driven(
         )
         made = captured(plan, net, source, gradients, loading.device, scaler)
         return (made if mode is None else _noting(made)), None
-    batches = (input.device_batches if tuning.residency == "device" else input.host_batches)(split, loading)
+    batches = input.batches_of(tuning.residency, split, loading)
     if dtype != torch.float32:
         batches = dataclasses.replace(batches, place=_cast(batches.place, dtype))
     made = training(plan, net, batches, run, loading.device, scaler)
@@ -63,7 +63,9 @@ def _cast(take: input.Cut, dtype: torch.dtype) -> input.Cut:
     return cast
 
 
-def _first_call(made: Training, plan: Plan, gradients: Gradients, loading: input.Loading) -> Any:
+def _first_call(
+    made: Training, plan: Plan, gradients: Gradients, loading: input.Loading
+) -> Callable[[], Mapping[str, Any]]:
     """Compiles forward and backward by calling them once, and leaves the training as it was."""
 
     def build() -> Mapping[str, Any]:

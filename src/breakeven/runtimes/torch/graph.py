@@ -58,8 +58,7 @@ def captured(
 ) -> Training:
     """A net in training whose step is a replay. `build` captures; nothing runs before it."""
     optimizer = adam(net, plan, device)
-    course, seen = Course(plan=plan, optimizer=optimizer), Seen()
-    apply = apply_by(optimizer, scaler)
+    apply, seen = apply_by(optimizer, scaler), Seen()
     tape = _tape(plan, source, next(net.parameters()).dtype, device)
     batch = plan.shape[0]
     lanes = torch.arange(batch, device=device)
@@ -92,20 +91,14 @@ def captured(
             body()
         return {"captured": True}
 
-    def begin() -> None:
-        course.begin()
-        tape.columns.copy_(source.epoch(course.epoch))
-        tape.batch.fill_(course.step)
+    def start(epoch: int, step: int) -> None:
+        tape.columns.copy_(source.epoch(epoch))
+        tape.batch.fill_(step)
 
-    def next_epoch() -> None:
-        course.turn()
-        begin()
+    course = Course(plan=plan, optimizer=optimizer, start=start)
 
     def step() -> None:
-        if course.step == plan.steps_per_epoch:
-            next_epoch()
-        elif not course.begun:
-            begin()
+        course.arrive()
         graph.replay()
         course.step += 1
         counted[0] += 1
@@ -121,7 +114,7 @@ def captured(
         course=course,
         seen=seen,
         step=step,
-        next_epoch=next_epoch,
+        next_epoch=course.next_epoch,
         losses=losses,
         build=build,
         scaler=scaler,

@@ -147,6 +147,11 @@ class EpochOrder(Sampler[tuple[int, int]]):
         return self.split.n - self.first
 
 
+def batches_of(residency: str, split: Split, loading: Loading) -> Batches:
+    """Batches from where the data set lives: `host` or `device`."""
+    return (device_batches if residency == "device" else host_batches)(split, loading)
+
+
 def host_batches(split: Split, loading: Loading) -> Batches:
     """Batches from a DataLoader, copied to the device as they are asked for."""
     order = EpochOrder(split)

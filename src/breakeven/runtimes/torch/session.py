@@ -137,8 +137,7 @@ def _splits(work: Work, recipe: Recipe) -> tuple[input.Split, input.Split]:
 
 
 def open_batches(case: Case, split: input.Split, device: torch.device, *, drop_last: bool) -> input.Batches:
-    made = input.device_batches if case.tuning.residency == "device" else input.host_batches
-    return made(split, _loading(case, device, drop_last=drop_last))
+    return input.batches_of(case.tuning.residency, split, _loading(case, device, drop_last=drop_last))
 
 
 def _loading(case: Case, device: torch.device, *, drop_last: bool) -> input.Loading:

@@ -49,23 +49,36 @@ class Plan:
 
 @dataclass(kw_only=True, slots=True)
 class Course:
-    """Where training stands: `step` batches of `epoch` are done. `begun`: its batches have been asked for."""
+    """Where training stands: `step` batches of `epoch` are done. `begun`: its batches have been asked for.
+
+    `start(epoch, step)` makes the batches ready from there.
+    """
 
     plan: Plan
     optimizer: torch.optim.Optimizer
+    start: Callable[[int, int], None]
     epoch: int = 0
     step: int = 0
     begun: bool = False
 
     def begin(self) -> None:
-        """What an epoch starts with on every tuning: the draws of dropout and the learning rate."""
+        """What an epoch starts with on every tuning: dropout's draws, the learning rate, its batches."""
         # Dropout's draws are a function of (seed, epoch), like all else: a resumed epoch repeats them.
         torch.manual_seed(derive(self.plan.seed, "dropout", self.epoch) % 2**63)
         set_learning_rate(self.optimizer, learning_rate(self.plan.recipe, self.epoch))
         self.begun = True
+        self.start(self.epoch, self.step)
 
-    def turn(self) -> None:
+    def next_epoch(self) -> None:
         self.epoch, self.step = self.epoch + 1, 0
+        self.begin()
+
+    def arrive(self) -> None:
+        """Comes before every step: begins an epoch where none has begun, or the last one is done."""
+        if self.step == self.plan.steps_per_epoch:
+            self.next_epoch()
+        elif not self.begun:
+            self.begin()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,7 +195,11 @@ def gradients_by(
 def apply_by(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None) -> Callable[[], None]:
     """The optimizer's step; with a scaler left out where a gradient overflowed, and its factor adapted."""
     if scaler is None:
-        return lambda: optimizer.step() and None
+
+        def plain() -> None:
+            optimizer.step()
+
+        return plain
 
     def scaled() -> None:
         scaler.step(optimizer)
@@ -201,30 +218,16 @@ def training(
 ) -> Training:
     """Ties net, optimizer and batches together. Nothing runs until the first step."""
     optimizer = adam(net, plan, device)
-    course, seen = Course(plan=plan, optimizer=optimizer), Seen()
+    course, seen = Course(plan=plan, optimizer=optimizer, start=batches.begin), Seen()
     record, losses = (_read_every_step if plan.loss_every_step else _kept_on_device)(plan, net, device)
     net.train()
-
-    def begin() -> None:
-        course.begin()
-        batches.begin(course.epoch, course.step)
-
-    def next_epoch() -> None:
-        course.turn()
-        begin()
-
-    def arrive() -> None:
-        if course.step == plan.steps_per_epoch:
-            next_epoch()
-        elif not course.begun:
-            begin()
 
     def finish(loss: torch.Tensor, images: torch.Tensor, output: torch.Tensor) -> None:
         record(loss)
         course.step += 1
         seen.images, seen.output = images, output.detach()
 
-    parts = parts_of(plan, run, optimizer, scaler, batches, arrive, finish)
+    parts = parts_of(plan, run, optimizer, scaler, batches, course.arrive, finish)
     fetch, place, ahead, back, update, read = parts.values()
 
     def step() -> None:
@@ -241,7 +244,7 @@ def training(
         course=course,
         seen=seen,
         step=step,
-        next_epoch=next_epoch,
+        next_epoch=course.next_epoch,
         losses=losses,
         parts=parts if plan.recipe.accumulation == 1 else None,
         scaler=scaler,
