@@ -5,7 +5,7 @@ Knows nothing about terminals: it returns values and raises `breakeven.errors.Us
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breakeven.analysis import understand
 from breakeven.analysis.findings import Understanding
@@ -17,6 +17,9 @@ from breakeven.runner.run import run as _run
 from breakeven.runner.session import Event
 from breakeven.runner.study import Study, load_study
 from breakeven.runner.survey import Survey, fingerprint_of, survey
+
+if TYPE_CHECKING:
+    from breakeven.analysis.trend import Trend
 
 __all__ = [
     "Event",
@@ -33,6 +36,7 @@ __all__ = [
     "plan",
     "read",
     "results_folder",
+    "trend",
     "understand",
 ]
 
@@ -92,6 +96,15 @@ def measure(
     return _run(
         study, plan(study, found), folder, fingerprint_of(found), on_event=on_event, hurry=hurry, fresh=fresh
     )
+
+
+def trend(metric: str, segment: str = "datacenter", *, frontier: bool = False) -> "Trend":
+    """How a metric of GPUs grew: `memory`, `bandwidth`, `fp32`, `fp16` or `power`. Raises UserError."""
+    # Imported here: most uses of the library need no curve.
+    from breakeven.analysis.trend import segment_named
+    from breakeven.analysis.trend import trend as _trend
+
+    return _trend(metric, segment_named(segment), frontier=frontier)
 
 
 def overrides(values: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:

@@ -331,6 +331,34 @@ def report(
     return OK
 
 
+@app.command()
+def trend(
+    metric: Annotated[str, typer.Argument(metavar="memory|bandwidth|fp32|fp16|power")],
+    segment: Annotated[str, typer.Option("--segment", help="datacenter, consumer or all.")] = "datacenter",
+    frontier: Annotated[bool, typer.Option("--frontier", help="Only boards that set a record.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", help=".html .md .csv .json .svg .png .txt")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """How GPUs have grown since 2000, and what that allows to say of 2030."""
+    from breakeven import api
+    from breakeven import report as reports
+    from breakeven.report import trend as trends
+
+    found = api.trend(metric, segment, frontier=frontier)
+    if out is not None:
+        reports.write_trend(found, out)
+        if not quiet:
+            print(f"Saved {out}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(trends.document(found), allow_nan=False))
+    elif out is None:
+        print(reports.text(trends.report(found), width=_width(), colour=_colour()), end="")
+    return OK
+
+
 def _read(name: str) -> Any:
     from breakeven.records import file
 

@@ -13,8 +13,21 @@ from breakeven.catalog.peaks import gpu_peak
 
 ROWS = table("gpus.csv")
 PER_CLOCK = {
-    **{"SDR": 1, "DDR": 2, "GDDR2": 2, "GDDR3": 2, "GDDR4": 2, "GDDR5": 4, "GDDR5X": 8, "GDDR6": 8},
-    **{"GDDR6X": 16, "GDDR7": 16, "HBM": 2, "HBM2": 2, "HBM2e": 2, "HBM3": 4, "HBM3e": 4},
+    "SDR": 1,
+    "DDR": 2,
+    "GDDR2": 2,
+    "GDDR3": 2,
+    "GDDR4": 2,
+    "GDDR5": 4,
+    "GDDR5X": 8,
+    "GDDR6": 8,
+    "GDDR6X": 16,
+    "GDDR7": 16,
+    "HBM": 2,
+    "HBM2": 2,
+    "HBM2e": 2,
+    "HBM3": 4,
+    "HBM3e": 4,
 }
 """Bits that a pin carries in one cycle of the clock that tables list for its type of memory."""
 BOUNDED = (
@@ -88,7 +101,7 @@ def test_a_boards_numbers_obey_physics(gpu: Gpu) -> None:
 def test_rates_are_dense_in_order_and_whole_operations_of_the_lanes(gpu: Gpu) -> None:
     """A matrix rate is a power of two of operations a lane and clock; a sparse one would be out of order."""
     rates = gpu.rates
-    # Matrix units may clock lower than the lanes: by a seventh on the H100 NVL, whose clock for them is not listed.
+    # Matrix units may clock lower than the lanes: by a seventh on the H100 NVL, where no table says it.
     slack = 0.22 if gpu.tensor_clock_mhz is None else 0.12
     for name, rate in rates.items():
         steps = math.log2(rate / rates["fp32"])

@@ -52,7 +52,7 @@ def cpus() -> tuple[Cpu, ...]:
 
 
 def cpu_named(name: str) -> Cpu | None:
-    """The CPU of that name, also as the kernel prints it (`Intel(R) Core(TM) i9-14900K`); None if not here."""
+    """The CPU of that name, also as the kernel prints it (`Intel(R) Core(TM) i9-14900K`); None if unknown."""
     wanted = _plain(name)
     return next((cpu for cpu in cpus() if _plain(cpu.name) == wanted), None)
 

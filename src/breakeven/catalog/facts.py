@@ -1,4 +1,4 @@
-"""Facts about hardware as they ship: one value a line, each with its source, the source's date and its licence.
+"""Facts about hardware as they ship: one value a line, each with its source, that one's date and licence.
 
 Knows nothing about GPUs or CPUs: it reads tables of named fields. What no source says is not in them.
 """

@@ -1,4 +1,4 @@
-"""What is known of GPUs from 2000 on: memory, bandwidth, dense rates, power. Board totals, each with its source.
+"""What is known of GPUs from 2000 on: memory, bandwidth, dense rates, power. Board totals, each sourced.
 
 Knows nothing about what was measured. What no source says is None: nothing is guessed. No prices.
 """
@@ -82,7 +82,7 @@ def gpu_named(name: str) -> Gpu | None:
 
 
 def gpu_in_machine(name: str, memory_mib: float | None = None) -> Gpu | None:
-    """The board that a driver calls `name`, by its exact name and, if known, its memory; None if it is not here.
+    """The board that a driver calls `name`, by its exact name and, if known, its memory; None if unknown.
 
     Where one name covers boards that differ (RTX 3050), the memory has to tell; a board with other memory
     than the one known is another board.

@@ -1,4 +1,4 @@
-"""Theoretical peaks of the GPUs whose rates are known in every precision, for upper bounds on what was measured.
+"""Theoretical peaks of the GPUs whose rates are known in every precision: upper bounds on what was measured.
 
 Knows nothing about what was measured. A GPU that is not in the catalog, or not wholly, has no peak here.
 """

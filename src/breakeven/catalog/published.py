@@ -33,9 +33,9 @@ class PublishedRow:
     """One published value in `unit` (`samples/s`, `ms` or `s`).
 
     `collection` names its source in the catalog's list, `place` where in it. `model` and `input_shape`
-    (channels, height, width) are named as here; `printed_model` and `printed_precision` as there. `precision`:
-    `fp32`, `tf32`, `fp16`, `bf16`, `int8`, `amp` (FP16 autocast) or `amp-bf16`; None: not said. `processor`
-    is the catalog's name of the GPU or CPU, None where the device does not tell; `count` devices ran.
+    (channels, height, width) are named as here, `printed_model` and `printed_precision` as there.
+    `precision`: `fp32`, `tf32`, `fp16`, `bf16`, `int8`, `amp` (FP16 autocast) or `amp-bf16`; None: not said.
+    `processor` is the catalog's name of the GPU or CPU, None where the device does not tell; `count` ran.
     """
 
     collection: str

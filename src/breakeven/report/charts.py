@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
+from breakeven.report import trend_chart
 from breakeven.report.view import Chart
 
 MISSING_EXTRA = 'charts and HTML need more packages: pip install "breakeven[report]"'
@@ -64,6 +65,7 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "samples": _samples,
         "batch": _batch,
         "shares": _shares,
+        "trend": trend_chart.draw,
     }[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     with alt.data_transformers.enable("default", max_rows=None):
