@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from breakeven.analysis import understand
 from breakeven.analysis.findings import Understanding
+from breakeven.analysis.published import PublishedFindings
+from breakeven.analysis.published import published_beside as _beside
 from breakeven.records.file import Results, read
 from breakeven.runner.plan import Plan, runtimes_of
 from breakeven.runner.plan import plan as _plan
@@ -34,6 +36,7 @@ __all__ = [
     "look",
     "measure",
     "plan",
+    "published_beside",
     "read",
     "results_folder",
     "trend",
@@ -96,6 +99,11 @@ def measure(
     return _run(
         study, plan(study, found), folder, fingerprint_of(found), on_event=on_event, hurry=hurry, fresh=fresh
     )
+
+
+def published_beside(understanding: Understanding) -> PublishedFindings:
+    """Published values of the models in these results: of equal work, or refused with a reason."""
+    return _beside(understanding.cases)
 
 
 def trend(metric: str, segment: str = "datacenter", *, frontier: bool = False) -> "Trend":

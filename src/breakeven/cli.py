@@ -311,6 +311,9 @@ def report(
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
     claims: Annotated[bool, typer.Option("--claims", help="Published claims against these results.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Published values of equal work beside these results.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -319,15 +322,16 @@ def report(
     from breakeven import report as reports
 
     understanding = api.understand([_read(name) for name in results], show_all=show_all)
-    made = reports.only_claims(understanding) if claims else reports.build(understanding)
+    beside = api.published_beside(understanding) if published else None
+    made = reports.only_claims(understanding) if claims else reports.build(understanding, beside)
     if out is not None:
-        reports.write(made, understanding, out)
+        reports.write(made, understanding, out, beside)
         if not quiet:
             print(f"Saved {out}", file=sys.stderr)
-    if claims and out is None and not as_json:
+    if as_json:
+        print(json.dumps(reports.document(understanding, beside), allow_nan=False))
+    elif out is None:
         print(reports.text(made, width=_width(), colour=_colour()), end="")
-    elif out is None or as_json:
-        _print_report(understanding, as_json=as_json)
     return OK
 
 
@@ -367,7 +371,9 @@ def _read(name: str) -> Any:
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data")],
+    what: Annotated[
+        str, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data|gpus|cpus|published")
+    ],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -375,8 +381,18 @@ def list_(
     from breakeven.report.plain import columns
     from breakeven.runner import inventory
 
-    rows = inventory.rows(what)
-    print(json.dumps(rows, allow_nan=False) if as_json else columns(rows, width=_width()))
+    if as_json:
+        print(json.dumps(inventory.rows(what), allow_nan=False))
+        return OK
+    print(columns(inventory.rows(what, brief=True), width=_width()))
+    if not quiet and what == "published":
+        from breakeven.analysis.published_ratios import sentences
+
+        print("\nWorked out from these rows:")
+        for sentence in sentences():
+            print(textwrap.fill(sentence, _width(), initial_indent="- ", subsequent_indent="  "))
+    if not quiet and (credit := inventory.CREDITS.get(what)):
+        print("\n" + textwrap.fill(credit, _width()))
     return OK
 
 

@@ -15,6 +15,7 @@ from breakeven.report.text import text
 from breakeven.report.view import Report
 
 if TYPE_CHECKING:
+    from breakeven.analysis.published import PublishedFindings
     from breakeven.analysis.trend import Trend
 
 __all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_trend"]
@@ -22,7 +23,12 @@ __all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "wr
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
 
 
-def write(report: Report, understanding: Understanding, path: str | Path) -> None:
+def write(
+    report: Report,
+    understanding: Understanding,
+    path: str | Path,
+    beside: "PublishedFindings | None" = None,
+) -> None:
     """Writes the report in the format of the path's suffix, whole or not at all.
 
     UserError, one line, for a suffix that is not known, for charts without the report extra, for a picture
@@ -30,7 +36,7 @@ def write(report: Report, understanding: Understanding, path: str | Path) -> Non
     """
     from breakeven.report import csv
 
-    _write(report, Path(path), lambda: document(understanding), lambda: csv.sheet(understanding))
+    _write(report, Path(path), lambda: document(understanding, beside), lambda: csv.sheet(understanding))
 
 
 def _write(

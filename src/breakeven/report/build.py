@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from breakeven import units
 from breakeven.analysis.findings import Understanding
-from breakeven.report import claims, comparisons, context, curves, ladder, measurements, shares
+from breakeven.analysis.published import PublishedFindings
+from breakeven.report import claims, comparisons, context, curves, ladder, measurements, published, shares
 from breakeven.report.names import Names, names_of
 from breakeven.report.view import Report, Section, clean
 
@@ -48,10 +49,11 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
 )
 
 
-def build(understanding: Understanding) -> Report:
-    """The report of one study: everything that any format shows."""
+def build(understanding: Understanding, beside: PublishedFindings | None = None) -> Report:
+    """The report of one study: everything that any format shows; published values where they are given."""
     names = names_of(understanding)
-    sections = (make(understanding, names) for make in SECTIONS)
+    sections = [make(understanding, names) for make in SECTIONS]
+    sections += published.sections(beside, names) if beside else ()
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)
     return Report(
