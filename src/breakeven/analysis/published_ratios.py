@@ -149,8 +149,8 @@ def sentences() -> tuple[str, ...]:
         f"Li et al.: their {bound.ratio:.1f}x for ResNet50 is {bound.beyond:.1f} times what an RTX 3050 and "
         f"an i9-14900K allow ({bound.arithmetic:.1f}x by FP32 and TF32 peaks, its fast cores at base clock "
         f"only; {bound.bandwidth:.1f}x by bandwidth): it does not fit. From ResNet18 to ResNet50 the GPU "
-        f"takes {grew[0]:.1f} times as long, the CPU {grew[1]:.1f} times: it falls from {1e3 * cpu[0]:.0f} to "
-        f"{1e3 * cpu[1]:.0f} GFLOP/s.",
+        f"takes {grew[0]:.1f} times as long, the CPU {grew[1]:.1f} times: it falls from "
+        f"{1e3 * cpu[0]:.0f} to {1e3 * cpu[1]:.0f} GFLOP/s.",
     )
 
 
