@@ -80,9 +80,10 @@ def _bound(leaf: Leaf, part: str) -> float:
     """Half the width of the uniform distribution of a leaf's tensor."""
     match leaf:
         case Conv2d() if part == "weight":
-            return sqrt(6 / (leaf.out_channels * leaf.kernel**2))  # variance bound^2 / 3 = 2 / fan out
+            # Variance bound^2 / 3 = 2 / fan out, of what one input reaches: its own group.
+            return sqrt(6 / (leaf.out_channels // leaf.groups * leaf.kernel**2))
         case Conv2d():
-            return 1 / sqrt(leaf.in_channels * leaf.kernel**2)
+            return 1 / sqrt(leaf.in_channels // leaf.groups * leaf.kernel**2)
         case Linear():
             return 1 / sqrt(leaf.in_features)
         case Tokens():
