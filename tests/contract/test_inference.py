@@ -1,5 +1,6 @@
 """Inference: a stream of calls and single calls, from one sampling, against planted truth."""
 
+from itertools import pairwise
 from statistics import median
 
 import pytest
@@ -43,7 +44,7 @@ def test_single_calls_are_raw_and_in_order() -> None:
     world = World(kernel_ns=lambda i: (9 if i % 100 == 99 else 1) * MS)
     ns = sample_inference(world.prepared(), PLAN).calls_ns
     slow = [index for index, value in enumerate(ns) if value > 5 * MS]
-    assert len(slow) >= 20 and {b - a for a, b in zip(slow, slow[1:], strict=False)} == {100}
+    assert len(slow) >= 20 and {b - a for a, b in pairwise(slow)} == {100}
 
 
 def test_a_compile_among_the_single_calls_is_seen() -> None:
