@@ -39,7 +39,6 @@ class DataEntry:
     shape: tuple[int, int, int] = (3, 32, 32)  # channels, height, width of an image
     mean: Channels  # of the prepared train images / 255; of `photos` those of ImageNet
     std: Channels
-    shape: tuple[int, int, int] = (3, 32, 32)  # channels, height, width of a prepared image
     labelled: bool  # False: labels are noise and no accuracy is ever reported
     how_to_get: tuple[str, ...]
 
