@@ -19,15 +19,8 @@ from breakeven.runtimes.torch import nets, precision
 from breakeven.runtimes.torch.session import Session, memory_format, open_batches, same_device
 from breakeven.runtimes.torch.tokens import Attention
 from breakeven.runtimes.torch.training import forward, gradients_by, scaler_for
-from breakeven.workloads.layers import (
-    BatchNorm2d,
-    Residual,
-    forward_flops,
-    leaves,
-    parameter_count,
-    training_flops,
-)
-from breakeven.workloads.weights import Weights
+from breakeven.workloads.layers import forward_flops, parameter_count, training_flops
+from breakeven.workloads.weights import Weights, damped
 
 PARITY_BATCH = 8
 """Samples of the FP64 comparison: enough for batch norm, few enough for ResNet152 in FP64 on a CPU."""
@@ -282,15 +275,7 @@ def _off(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 def _damped(session: Session) -> Weights:
     """The initial weights with damped residual branches; the very same object for a net without any."""
-    blocks = [node for node in session.model.nodes if isinstance(node, Residual)]
-    last = [[leaf.name for leaf in leaves(b.main) if isinstance(leaf, BatchNorm2d)][-1:] for b in blocks]
-    damped = {f"{name}.weight" for names in last for name in names}
-    if not damped:
-        return session.first_weights
-    return {
-        name: value * np.float32(DAMPING) if name in damped else value
-        for name, value in session.first_weights.items()
-    }
+    return damped(session.model, session.first_weights, DAMPING)
 
 
 def _layout(session: Session) -> Check:
