@@ -44,6 +44,8 @@ def test_a_case_runs_as_it_says(precision: str) -> None:
     assert found["placement"]["found"].keys() == {CPU}
     assert found["precision"]["found"] == {"uint8" if precision == "int8" else "float": 5}
     assert found["agreement"]["found"] > 0.9
+    if precision != "int8":
+        assert found["kept_bits"]["found"] == {"conv": 23, "matmul": 23}
     made.close()
 
 
@@ -131,6 +133,13 @@ def test_fp16_that_is_cast_to_fp32_is_another_precision() -> None:
     with pytest.raises(Mismatch, match="'float'") as raised:
         made.checks()
     assert raised.value.outcome == "precision_mismatch"
+
+
+def test_fp32_where_tf32_was_asked_is_told_by_its_bits() -> None:
+    from breakeven.runtimes.onnxruntime import bits
+
+    found = bits.kept(case("onnxruntime", "tf32"))  # which a CPU has not: it computes in FP32
+    assert (found["asked"], found["found"], found["ok"]) == (10, {"conv": 23, "matmul": 23}, False)
 
 
 def test_a_wrong_scale_is_an_output_mismatch() -> None:

@@ -19,7 +19,7 @@ from breakeven.runtimes.onnx import graph, host
 from breakeven.runtimes.onnx.fidelity import Told, weighted
 from breakeven.runtimes.onnx.handed import Making, Net, handed_over
 from breakeven.runtimes.onnx.inputs import CALIBRATION, Images, Inputs, Logits, inputs_of
-from breakeven.runtimes.onnxruntime import placement, providers
+from breakeven.runtimes.onnxruntime import bits, placement, providers
 
 EXACT_BATCH = 16
 """Images a call of the FP32 session that agreement is judged by."""
@@ -205,6 +205,8 @@ def own_checks(inputs: Inputs, proto: Any, images: Any) -> Iterator[Told]:
             "precision_mismatch",
             placement.computed(nodes, ran_as(case), weighted(inputs.model)),
         )
+    if case.tuning.precision in ("default", "fp32", "tf32"):
+        yield "kept_bits", "precision_mismatch", bits.kept(case)
 
 
 def exact(inputs: Inputs) -> tuple[Logits, int]:
