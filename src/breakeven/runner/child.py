@@ -292,10 +292,10 @@ def _attempt(
 def _scored(samples: Samples, prepared: runtimes.Prepared, nulls: dict[str, str]) -> Result:
     """The accuracy of an inference, where all of the test set was scored and has labels."""
     scored = samples.evaluation
-    if scored is None or scored.samples != prepared.eval_samples:
-        nulls["accuracy"] = "only part of the test set was scored"
-    elif scored.accuracy is None:
+    if scored is not None and scored.accuracy is None:
         nulls["accuracy"] = "the data has no labels"
+    elif scored is None or scored.samples != prepared.eval_samples:
+        nulls["accuracy"] = "only part of the test set was scored"
     else:
         return {"accuracy": scored.accuracy}
     return {}
