@@ -38,6 +38,7 @@ class DataEntry:
     classes: int
     mean: Channels  # of the prepared train images / 255
     std: Channels
+    shape: tuple[int, int, int] = (3, 32, 32)  # channels, height, width of a prepared image
     labelled: bool  # False: labels are noise and no accuracy is ever reported
     how_to_get: tuple[str, ...]
 
