@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from breakeven.stats import Interval
-from breakeven.stats.knee import Law
+from breakeven.stats.knee import Fit
 
 Reached = Literal["reached", "not swept far enough", "cannot be told"]
 Later = Literal["later", "earlier", "at the same batch", "cannot be told"]
@@ -36,11 +36,11 @@ class Quantile:
 class Outputs:
     """What a case's outputs are worth, by its check.
 
-    `agreement`: share of the images with the same top-1 as the runtime's own FP32; `output_error`: relative L2
-    of the logits against it; `reference_error`: the same against FP64 arithmetic of the declared layers, on a
-    few images. `accuracy` and `fp32_accuracy`: share of right answers, where the data has labels. `random`:
-    the weights were drawn, so that agreement is that of an untrained net. `failed`: the check that was not
-    passed.
+    `agreement`: share of the images with the same top-1 as the runtime's own FP32; `output_error`: relative
+    L2 of the logits against it; `reference_error`: the same against FP64 arithmetic of the declared layers,
+    on a few images. `accuracy` and `fp32_accuracy`: share of right answers, where the data has labels.
+    `random`: the weights were drawn, so that agreement is that of an untrained net. `failed`: the check that
+    was not passed.
     """
 
     agreement: float | None = None
@@ -127,9 +127,9 @@ class SaturationFinding:
 
     `gain`: rate of the largest batch over that of the one before. `oom_at`: the least batch that did not fit;
     `largest`: the largest that ran. `balanced`: the batch of most rate over latency. The law is
-    t = max(floor_s, fixed_s + batch / limit_per_s), with its `knee`, a batch; `law` names which part of it the
-    points show, and is None where it is off by more than `misfit` allows. `processes` counts fits, one a
-    replicate.
+    t = max(floor_s, fixed_s + batch / limit_per_s), t the pipelined time of a call; `law` is its fit through
+    the processes' mean, None where it is off by too much (`reasons['law']`), and the intervals, with that of
+    the `knee` (a batch), come from one fit a replicate. `processes` counts the replicates of the whole sweep.
     """
 
     model: str
@@ -145,12 +145,11 @@ class SaturationFinding:
     gain: Interval | None = None
     gain_point: float | None = None
     balanced: int | None = None
-    law: Law | None = None
+    law: Fit | None = None
     floor_s: Interval | None = None
     fixed_s: Interval | None = None
     limit_per_s: Interval | None = None
     knee: Interval | None = None
-    misfit: float | None = None
     processes: int = 0
     disturbed: bool = False
     missing: tuple[tuple[str, str], ...] = ()
@@ -171,6 +170,7 @@ class LaterFinding:
 
     model: str
     tuning_name: str
+    precision: str
     faster: str
     slower: str
     faster_batch: Reach
@@ -184,15 +184,14 @@ class LaterFinding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrontierPoint:
-    """A case that no other beats in latency, rate and energy at once. `near`: one does, by less than 3 % in
-    each: it may as well be one. Latency is the median of single calls, in seconds."""
+    """A case that no other beats in latency, rate and energy at once. Latency is the median of single calls,
+    in seconds."""
 
     case_id: str
     batch: int
     call_s: float
     images_per_s: float
     j_per_image: float | None
-    near: bool = False
     evidence: tuple[str, ...] = ()
 
 
@@ -249,9 +248,9 @@ class FactorFinding:
 class GainFinding:
     """What the fastest ranked case wins over the loop as people write it, taken apart.
 
-    `whole` = `runtime` x `precision`: the first by changing runtime and execution at the base's precision, the
-    second by changing the precision in the winner's runtime; the case between is `between_id`. The winner is
-    the fastest of `candidates`, chosen and timed by the same processes.
+    `whole` = `runtime` x `precision`, through the case between (`between_id`): the winner's runtime at the
+    base's precision, or the other way round. The winner is the fastest of `candidates`, chosen and timed by
+    the same processes.
     """
 
     model: str

@@ -19,6 +19,8 @@ from breakeven.analysis.findings import (
     ScaleFinding,
     ShareFinding,
 )
+from breakeven.analysis.inference_findings import Inference
+from breakeven.analysis.inference_phrases import inference_sentences
 from breakeven.analysis.quality import failures
 from breakeven.stats import Verdict
 
@@ -39,6 +41,7 @@ def sentences_of(
     missing: int = 0,
     skips: Sequence[Mapping[str, str]] = (),
     shares: Sequence[ShareFinding] = (),
+    inference: Inference | None = None,
 ) -> list[str]:
     """The sentences, most important first. `missing`: cases of the study that have no attempt yet."""
     if not cases:
@@ -49,11 +52,13 @@ def sentences_of(
     tunings = [ratio for ratio in ratios if ratio.contrast == "tuning"]
     compared = [ratio for ratio in tunings if ratio.of == "step"] or tunings
     said += _unfinished(len(cases), missing)
+    inferred = inference_sentences(inference or Inference(), cases)
+    said += inferred
     said += cores_sentences(on_cores) + break_even_sentences(break_even)
     climbed = ladder_sentences(ladders, ratios, phrases.LONGEST)
     if not any(ratio.contrast == "best" and ratio.ratio is not None for ratio in ratios):
         # Without the best of both, the two ends of the ladder have to do.
-        if compared or not missing:
+        if compared or not (missing or inferred):
             said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
         said += _bound(compared, shares) + climbed
     else:

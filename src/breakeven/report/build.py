@@ -8,13 +8,21 @@ from collections.abc import Callable
 
 from breakeven import units
 from breakeven.analysis.findings import Understanding
-from breakeven.report import claims, comparisons, context, curves, ladder, measurements, shares
+from breakeven.report import claims, comparisons, context, curves, inference, ladder, measurements, shares
 from breakeven.report.names import Names, names_of
 from breakeven.report.view import Report, Section, clean
 
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
+    inference.gains,
+    inference.rates,
+    inference.saturation,
+    inference.later,
+    inference.frontier,
+    inference.outputs,
+    inference.factors,
+    inference.builds,
     ladder.ladder,
     ladder.best,
     ladder.without,

@@ -1,4 +1,4 @@
-"""The law t(x) = max(floor, fixed + x / rate): a time that does not fall below a floor, and grows beyond a knee.
+"""The law t(x) = max(floor, fixed + x / rate): a time with a floor, which grows beyond a knee.
 
 Knows nothing about what is timed. Fitted by least squares of relative errors: times spread by factors, and a
 long one weighs no more than a short one.
