@@ -56,6 +56,8 @@ exclude:
 recipe:
   lr: 1e-2
   epochs: 3
+weights: {}
+calibration: 64
 full: false
 accuracy_margin: 0.02
 baseline: auto
@@ -96,6 +98,7 @@ def test_every_key_is_read() -> None:
     assert study.exclude == ({"device": ("cuda:1",), "batch": (1, 2)},)
     assert study.recipe == Recipe(lr=0.01, epochs=3)
     assert (study.attempt_time, study.max_time, study.timeout) == (2.0, 5400.0, 600.0)
+    assert (study.weights, study.calibration) == ({}, "minmax/64/train")
 
 
 def test_defaults() -> None:

@@ -17,7 +17,7 @@ from breakeven import runtimes
 from breakeven.errors import Mismatch, Unsupported, UserError
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Case, Device, parse_device
-from breakeven.records.lines import Epoch
+from breakeven.records.lines import SAMPLED, Epoch
 from breakeven.runner import checkpoint
 from breakeven.runner.wire import case_from_json
 from breakeven.timing import (
@@ -28,6 +28,7 @@ from breakeven.timing import (
     Samples,
     built,
     elapsed,
+    sample_inference,
     sample_peak,
     sample_training,
     train_epochs,
@@ -37,6 +38,7 @@ from breakeven.timing.cpu import core_ids_for, offered_cores
 from breakeven.timing.probes import Baseline, gpu_baseline, probes_for
 from breakeven.timing.probes.energy import NO_IDLE
 from breakeven.timing.readings import Null
+from breakeven.timing.watching import Metered
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
 """Environment variable that tells a child which descriptor its events go to."""
@@ -94,8 +96,10 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
         # Before anything of the case is there, and so outside all that is timed. A simulation has no core.
         core_ns = None if case.device.kind == "sim" else core_loop_ns()
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
-        probes = {probe.name: probe for probe in probes_for(case.device, idle_w=_idle(request))}
+        probes: dict[str, Probe] = {p.name: p for p in probes_for(case.device, idle_w=_idle(request))}
         with _prepared(case) as (prepared, startup_ns):
+            if prepared.meter is not None:
+                probes["energy"] = Metered(prepared.meter)
             run = {"attempt": _attempt, "full": _full}[request["what"]]
             compiled = built(prepared)
             result = run(case, prepared, request, event_fd, probes)
@@ -251,22 +255,28 @@ def _attempt(
     event_fd: int,
     probes: Mapping[str, Probe],
 ) -> Result:
-    """A sampled attempt: seconds of steps, one or two epoch boundaries, part of an evaluation."""
+    """A sampled attempt: seconds of steps; of training one or two epoch boundaries, of inference single
+    calls; part of an evaluation.
+    """
 
     def on_progress(progress: Progress) -> None:
         emit(event_fd, {"event": "progress", **to_json(progress)})
 
     plan = Plan(**request["plan"])
-    samples = sample_training(prepared, plan, watch=probes, on_progress=on_progress)
-    result = _watched(samples.probes) | {"region": "train_step"}
+    sample = sample_inference if case.work.task == "infer" else sample_training
+    samples = sample(prepared, plan, watch=probes, on_progress=on_progress)
+    result = _watched(samples.probes) | {"region": SAMPLED[case.work.task]}
     result["flags"] += samples.flags
     result["memory"] |= _memory(samples)
     result |= {
         "cold_ns": samples.cold_ns,
         "blocks": to_json(samples.blocks),
+        "calls_ns": samples.calls_ns,
         "eval_blocks": to_json(samples.eval_blocks),
         "losses": samples.losses[:LOSSES_KEPT],
     }
+    if case.work.task == "infer":
+        result |= _scored(samples, prepared, result["nulls"])
     if isinstance(samples.parts, Parts):
         result["phases"] = _phases(samples.parts)
     else:
@@ -278,6 +288,18 @@ def _attempt(
         moved = ", ".join(f"{name} +{count}" for name, count in samples.counters_moved.items())
         result |= {"outcome": "invalid", "reason": f"compiled or retraced inside the timed window: {moved}"}
     return result
+
+
+def _scored(samples: Samples, prepared: runtimes.Prepared, nulls: dict[str, str]) -> Result:
+    """The accuracy of an inference, where all of the test set was scored and has labels."""
+    scored = samples.evaluation
+    if scored is None or scored.samples != prepared.eval_samples:
+        nulls["accuracy"] = "only part of the test set was scored"
+    elif scored.accuracy is None:
+        nulls["accuracy"] = "the data has no labels"
+    else:
+        return {"accuracy": scored.accuracy}
+    return {}
 
 
 def _phases(parts: Parts) -> Result:

@@ -138,5 +138,6 @@ def _unknown_work(case: Case) -> Iterator[str]:
         return
     if work.num_classes < known.classes:
         yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
-    if work.input_shape != (3, 32, 32):
-        yield f"{work.data} has images of 3x32x32, not {'x'.join(map(str, work.input_shape))}"
+    if work.input_shape != known.shape:
+        here, asked = ("x".join(map(str, shape)) for shape in (known.shape, work.input_shape))
+        yield f"{work.data} has images of {here}, not {asked}"

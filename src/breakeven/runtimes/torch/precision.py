@@ -179,6 +179,7 @@ def _unit_layer(module: nn.Module, device: torch.device, memory_format: torch.me
             module.kernel_size,
             module.stride,
             module.padding,
+            groups=module.groups,
             bias=module.bias is not None,
         )
     else:
