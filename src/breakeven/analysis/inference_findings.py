@@ -36,7 +36,8 @@ class Quantile:
 class Outputs:
     """What a case's outputs are worth, by its check.
 
-    `agreement`: share of the images with the same top-1 as the runtime's own FP32; `output_error`: relative
+    `agreement`: share of the images with the same top-1 as the runtime's own FP32, with the check's `note`
+    (how many images, which weights); `output_error`: relative
     L2 of the logits against it; `reference_error`: the same against FP64 arithmetic of the declared layers,
     on a few images. `accuracy` and `fp32_accuracy`: share of right answers, where the data has labels.
     `random`: the weights were drawn, so that agreement is that of an untrained net. `failed`: the check that
@@ -44,7 +45,7 @@ class Outputs:
     """
 
     agreement: float | None = None
-    images: int | None = None
+    note: str = ""
     output_error: float | None = None
     reference_error: float | None = None
     accuracy: float | None = None

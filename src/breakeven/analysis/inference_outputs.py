@@ -40,7 +40,7 @@ def outputs_of(case: Case, checks: Sequence[Check], used: Sequence[Process]) -> 
     why = "no check of it came to its end" if not mine else "its check did not tell"
     return Outputs(
         **values,
-        images=_images(found.get(AGREEMENT)),
+        note=_note(found.get(AGREEMENT)) or "",
         random=case.work.weights is None,
         failed=failed,
         evidence=tuple(f"{c.case_id}/check/{c.fingerprint_id}" for c in mine),
@@ -83,15 +83,6 @@ def _plain_accuracy(found: Mapping[str, Any]) -> float | None:
     if value is None and isinstance(asked, int | float) and not isinstance(asked, bool):
         value = asked
     return None if value is None else float(value)
-
-
-def _images(one: Any) -> int | None:
-    """How many images the agreement was counted on."""
-    for part in (one, one.get("found") if isinstance(one, Mapping) else None):
-        count = part.get("images") if isinstance(part, Mapping) else None
-        if isinstance(count, int) and not isinstance(count, bool):
-            return count
-    return None
 
 
 def _note(one: Any) -> str | None:

@@ -31,10 +31,11 @@ def inference_sentences(found: Inference, cases: Sequence[CaseFinding]) -> list[
     said: list[str] = []
     for device in list(dict.fromkeys(g.device_label for g in found.gains))[:MOST_DEVICES]:
         said += _gains([g for g in found.gains if g.device_label == device], found)
-    said += [later(one) for one in found.later if one.answer != "cannot be told"][:1]
-    said += _saturations(found)
+    said += _left_out(found, cases)
+    turns = [later(one) for one in found.later if one.answer != "cannot be told"][:1]
+    said += turns
+    said += list(_saturations(found))[-1 if turns else 0 :]
     said += _frontiers(found, cases)
-    said += _failed_checks(found, cases)
     return said
 
 
@@ -155,14 +156,15 @@ def frontier(finding: FrontierFinding, cases: dict[str, CaseFinding]) -> str:
     return phrases.cut(f"{where} are beaten by none; {ends[0]}, {ends[1]}")
 
 
-def _failed_checks(found: Inference, cases: Sequence[CaseFinding]) -> Iterator[str]:
-    """What is left out though it ran: refuted cases have a sentence among the failures."""
-    failed = {c.case_id for c in cases if c.failure}
-    out = [c for c in found.cases if c.outputs.failed and c.case_id not in failed]
-    if out:
-        names = {c.case_id: c.tuning_name for c in cases}
-        who = f"{names.get(out[0].case_id, 'a case')}: {out[0].outputs.failed}"
-        yield phrases.cut(f"{len(out)} of {len(found.cases)} cases failed a check and are not ranked; {who}")
+def _left_out(found: Inference, cases: Sequence[CaseFinding]) -> Iterator[str]:
+    """What no ranking holds because a check showed that it is not what it says, or not right."""
+    out = [c for c in found.cases if c.outputs.failed]
+    if not out:
+        return
+    case = next(c for c in cases if (c.source, c.case_id) == (out[0].source, out[0].case_id))
+    name = f"{without_numerics(case.tuning_name)} {case.case.tuning.precision}"
+    who = f"{name} on {_short(case.device_label)}: {out[0].outputs.failed}"
+    yield phrases.cut(f"{len(out)} of {len(found.cases)} cases failed a check and are not ranked; {who}")
 
 
 def _short(label: str) -> str:

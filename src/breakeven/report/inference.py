@@ -3,7 +3,8 @@
 Knows nothing about how a finding is worked out or drawn.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.inference_findings import (
@@ -20,6 +21,7 @@ from breakeven.analysis.inference_findings import (
 )
 from breakeven.analysis.inference_saturation import span
 from breakeven.analysis.naming import without_numerics
+from breakeven.records.case import PRECISIONS
 from breakeven.report import words
 from breakeven.report.inference_marks import factor_chart, frontier_chart, saturation_chart
 from breakeven.report.names import Names, tuning_rank
@@ -52,7 +54,7 @@ def rates(understanding: Understanding, names: Names) -> Section | None:
         return None
     note = (
         "images: pipelined, all of them over all the time. p50 to p99.9: single calls of one caller, who "
-        "waits for each, of all processes together; the note of a cell holds the interval of the processes' own "
+        "waits for each, of all processes together; a cell's note holds the interval of the processes' own "
         "quantiles. first call: the first of a process, after what is built. floor: the least time of the "
         "layers at the measured ceilings, as a share of a pipelined call. same top-1: as the runtime's own "
         "FP32. Times taken on a CPU are for orientation: the ratios within this run are the result."
@@ -125,8 +127,8 @@ def _energy(found: InferenceFinding) -> Cell:
 def _agreement(outputs: Outputs) -> Cell:
     if outputs.agreement is None:
         return absent(outputs.reasons.get("agreement", ""))
-    images = f"{outputs.images} images" if outputs.images else ""
-    note = ", ".join(filter(None, [images, RANDOM if outputs.random else ""]))
+    told = RANDOM if outputs.random and RANDOM not in outputs.note else ""
+    note = clean(", ".join(filter(None, [outputs.note, told])))
     text = f"{100 * outputs.agreement:.1f} %"
     return Cell(text=text, sort=outputs.agreement, note=note, evidence=outputs.evidence)
 
@@ -191,6 +193,68 @@ def _ratio(f: FactorFinding) -> Cell:
     return words.ratio(f.ratio, f.point, reason=f.reasons.get("ratio", ""), evidence=f.evidence)
 
 
+def precisions(understanding: Understanding, names: Names) -> Section | None:
+    """What each precision wins in one runtime: a column a precision."""
+    found = [f for f in understanding.inference.factors if f.kind == "precision"]
+    heads = sorted({f.candidate_precision for f in found}, key=PRECISIONS.index)
+    columns = [*map(label, (*PLACE, "tuning", "over")), *map(number, heads)]
+    rows = _crossed(
+        found,
+        lambda f: (*_place(f, names), said(f.base_name, tuning_rank(f.base_name)), said(f.base_precision)),
+        lambda f: f.candidate_precision,
+        heads,
+    )
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = (
+        "Times the rate at another precision, with runtime and execution as they are. What it costs stands "
+        "under What the outputs are worth."
+    )
+    return Section(key="precisions", title="What a precision wins", note=note, table=table)
+
+
+def runtimes(understanding: Understanding, names: Names) -> Section | None:
+    """What each runtime and execution wins at one precision: a column each."""
+    found = [f for f in understanding.inference.factors if f.kind == "runtime"]
+    heads = sorted({f.candidate_name for f in found}, key=tuning_rank)
+    columns = [*map(label, (*PLACE, "precision", "over")), *(number(clean(head)) for head in heads)]
+    rows = _crossed(
+        found,
+        lambda f: (*_place(f, names), said(f.base_precision), said(f.base_name, tuning_rank(f.base_name))),
+        lambda f: f.candidate_name,
+        heads,
+    )
+    table = build_table(columns, rows)
+    if table is None:
+        return None
+    note = "Times the rate in another runtime or execution (fusion, capturing), at the precision as it is."
+    return Section(key="runtimes", title="What a runtime wins", note=note, table=table)
+
+
+def _crossed(
+    found: Sequence[FactorFinding],
+    row_of: Callable[[FactorFinding], Row],
+    column_of: Callable[[FactorFinding], str],
+    heads: Sequence[str],
+) -> list[Row]:
+    """The ratios as a table: what names the row, then one cell a heading."""
+    rows: dict[Row, dict[str, FactorFinding]] = {}
+    for f in found:
+        rows.setdefault(row_of(f), {}).setdefault(column_of(f), f)
+    return [
+        (*row, *(_judged(mine[head]) if head in mine else absent() for head in heads))
+        for row, mine in rows.items()
+    ]
+
+
+def _judged(f: FactorFinding) -> Cell:
+    """The ratio, its verdict in the note."""
+    cell = _ratio(f)
+    why = f.verdict or f.reasons.get("verdict", "")
+    return dataclasses.replace(cell, note=clean("; ".join(filter(None, [cell.note, why]))))
+
+
 def factors(understanding: Understanding, names: Names) -> Section | None:
     """Every precision against FP32 in its runtime, every runtime against eager at its precision."""
     columns = [
@@ -210,10 +274,11 @@ def factors(understanding: Understanding, names: Names) -> Section | None:
         return None
     note = (
         "Times the rate, and times as fast a single call, where one thing alone differs: the precision "
-        "in one runtime and execution, or those at one precision. Paired by replicate; Holm's correction runs over "
-        "all of them. pays back: calls until what is built before the first one is paid for."
+        "in one runtime and execution, or those at one precision. Paired by replicate; Holm's correction "
+        "runs over all of them. pays back: calls until what is built before the first one is paid for."
     )
-    return Section(key="factors", title="Precision and runtime, kept apart", note=note, table=table)
+    title = "Precision and runtime, kept apart"
+    return Section(key="factors", title=title, note=note, table=table, detail=True)
 
 
 def _factor_cells(f: FactorFinding, names: Names) -> Row:
@@ -314,9 +379,14 @@ def _figure(interval: Interval | None, point: float | None, why: str, loose: str
     if interval is None:
         if point is None:
             return absent(why or "this law has none")
-        return Cell(text=f"about {words.significant(point, digits)}", sort=point, note=clean(loose))
-    low, mid, high = (words.significant(v, digits) for v in (interval.low, interval.estimate, interval.high))
+        return Cell(text=f"about {_rounded(point, digits)}", sort=point, note=clean(loose))
+    low, mid, high = (_rounded(v, digits) for v in (interval.low, interval.estimate, interval.high))
     return Cell(text=f"{mid} [{low}, {high}]", sort=interval.estimate, note=words.behind(interval))
+
+
+def _rounded(value: float, digits: int) -> str:
+    """To so many digits, whole ones too: a fitted figure has no more."""
+    return words.significant(float(f"{value:.{digits - 1}e}"), digits)
 
 
 def later(understanding: Understanding, names: Names) -> Section | None:
@@ -410,7 +480,6 @@ def outputs(understanding: Understanding, names: Names) -> Section | None:
     columns = [
         *map(label, KEYS),
         number("same top-1"),
-        number("images"),
         number("error"),
         number("against FP64"),
         number("accuracy"),
@@ -420,17 +489,42 @@ def outputs(understanding: Understanding, names: Names) -> Section | None:
     ]
     told = _told(understanding)
     rows = [_output_cells(found, case, names) for found, case in told if found.outputs.evidence]
-    table = build_table(columns, rows)
+    table = build_table(columns, _over_batches(rows))
     if table is None:
         return None
     note = (
         "By a check of its own, untimed. same top-1: share of the images with the class of the runtime's own "
         "FP32; error: relative L2 of the logits against it; against FP64: the same against the declared "
-        "layers in FP64, on a few images. "
+        "layers in FP64, on a few images."
     )
     if any(f.outputs.random for f, _ in told):
-        note += "Random weights are those of an untrained net, whose classes lie closer than a trained one's."
-    return Section(key="outputs", title="What the outputs are worth", note=note.strip(), table=table)
+        note += (
+            " Random weights are those of an untrained net, whose classes lie closer than a trained one's."
+        )
+    return Section(key="outputs", title="What the outputs are worth", note=note, table=table)
+
+
+def _over_batches(rows: Sequence[Row]) -> list[Row]:
+    """One row for all batches that differ in nothing else."""
+    place = KEYS.index("batch")
+    alike: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        alike.setdefault(tuple(c.text for i, c in enumerate(row) if i != place), []).append(row)
+    return [_joined(mine, place) for mine in alike.values()]
+
+
+def _joined(rows: Sequence[Row], place: int) -> Row:
+    """The first row, its batch the span of all, its cells with the evidence of all."""
+    batches = [row[place] for row in rows]
+    cells = list(rows[0])
+    for i, cell in enumerate(cells):
+        lines = tuple(dict.fromkeys(line for row in rows for line in row[i].evidence))
+        cells[i] = dataclasses.replace(cell, evidence=lines)
+    if len(rows) > 1:
+        text = f"{batches[0].text} to {batches[-1].text}"
+        note = ", ".join(batch.text for batch in batches)
+        cells[place] = dataclasses.replace(batches[0], text=text, note=note)
+    return tuple(cells)
 
 
 def _output_cells(found: InferenceFinding, case: CaseFinding, names: Names) -> Row:
@@ -438,7 +532,6 @@ def _output_cells(found: InferenceFinding, case: CaseFinding, names: Names) -> R
     return (
         *_naming(case, names),
         _agreement(o),
-        words.count(o.images, o.reasons.get("agreement", "")),
         _error(o.output_error, o.reasons.get("output_error", "")),
         _error(o.reference_error, o.reasons.get("reference_error", "")),
         _accuracy(o.accuracy, o.reasons.get("accuracy", "")),
