@@ -8,22 +8,33 @@ from collections.abc import Callable
 
 from breakeven import units
 from breakeven.analysis.findings import Understanding
-from breakeven.report import claims, comparisons, context, curves, inference, ladder, measurements, shares
+from breakeven.report import (
+    claims,
+    comparisons,
+    context,
+    curves,
+    inference,
+    inference_batches,
+    inference_wins,
+    ladder,
+    measurements,
+    shares,
+)
 from breakeven.report.names import Names, names_of
 from breakeven.report.view import Report, Section, clean
 
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
-    inference.gains,
-    inference.precisions,
-    inference.runtimes,
+    inference_wins.gains,
+    inference_wins.precisions,
+    inference_wins.runtimes,
     inference.outputs,
     inference.rates,
-    inference.saturation,
-    inference.later,
+    inference_batches.saturation,
+    inference_batches.later,
     inference.frontier,
-    inference.factors,
+    inference_wins.factors,
     inference.builds,
     ladder.ladder,
     ladder.best,
