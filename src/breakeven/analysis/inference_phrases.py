@@ -47,23 +47,23 @@ def _gains(gains: Sequence[GainFinding], found: Inference) -> Iterator[str]:
     far = (largest.whole.point or 0.0) > FAR * (smallest.whole.point or 0.0)
     for one in [smallest, largest] if far else [smallest]:
         best = found.of(one.source, one.best_id)
-        yield gain(one, best.outputs if best else Outputs())
+        yield from gain(one, best.outputs if best else Outputs())
 
 
-def gain(finding: GainFinding, outputs: Outputs) -> str:
-    """What the fastest wins, its two factors, and how often it says the same as FP32."""
+def gain(finding: GainFinding, outputs: Outputs) -> Iterator[str]:
+    """What the fastest wins, its two factors, and how often it says the same as FP32: a sentence, or two."""
     whole = finding.whole
     where = f"On {_short(finding.device_label)}, {finding.model} batch {finding.batch}"
     who = f"{whole.candidate_name} {whole.candidate_precision}"
     base = f"{whole.base_name} {whole.base_precision}"
-    start = f"{where}: {who} runs {_times(whole)} as fast as {base}"
-    parts = _parts(finding)
-    same = agreement(outputs) if finding.whole.kind != "runtime" else ""
-    for end in (f"{parts}{same}", parts, ""):
-        text = f"{start}{end}."
-        if len(text) <= phrases.LONGEST:
-            return text
-    return phrases.cut(start)
+    text = f"{where}: {who} is {_times(whole)} as fast as {base}{_parts(finding)}"
+    same = agreement(outputs) if whole.kind != "runtime" else ""
+    if phrases.two_lines(f"{text}; {same}."):
+        yield f"{text}; {same}." if same else f"{text}."
+        return
+    yield phrases.cut(text)
+    if same:
+        yield phrases.cut(f"{who} on {_short(finding.device_label)}, batch {finding.batch}: {same}")
 
 
 def _parts(finding: GainFinding) -> str:
@@ -76,10 +76,10 @@ def _parts(finding: GainFinding) -> str:
 
 
 def agreement(outputs: Outputs) -> str:
-    """How often the outputs name the same class as FP32, as the end of a sentence; empty where not known."""
+    """How often the outputs name the same class as FP32, or that nobody knows."""
     if outputs.agreement is None:
-        return "; its outputs were not compared"
-    return f"; {100 * outputs.agreement:.3g} % same top-1{' (random weights)' if outputs.random else ''}"
+        return "its outputs were not compared"
+    return f"{100 * outputs.agreement:.3g} % same top-1{' (random weights)' if outputs.random else ''}"
 
 
 def _times(factor: FactorFinding) -> str:
@@ -124,7 +124,7 @@ def saturation(finding: SaturationFinding) -> str:
         text += f"; batch {finding.oom_at} does not fit"
     free = _free(finding)
     whole = f"{text}{free}"
-    return f"{whole}." if len(whole) < phrases.LONGEST else phrases.cut(text)
+    return f"{whole}." if phrases.two_lines(f"{whole}.") else phrases.cut(text)
 
 
 def _free(finding: SaturationFinding) -> str:

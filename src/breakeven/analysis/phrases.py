@@ -21,6 +21,14 @@ LONGEST = 157
 """Two lines of 80 columns, less what a break between words may lose."""
 
 
+LINE = 80
+
+
+def two_lines(text: str) -> bool:
+    """Whether a sentence fits on two lines of a terminal."""
+    return len(textwrap.wrap(text, LINE)) <= 2
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sides:
     """Both devices in words: "Both cores", "train", "one core"; or by their labels."""

@@ -3,7 +3,6 @@
 Knows nothing about lines or statistics. It talks in ratios: a time on a shared CPU is no result.
 """
 
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +24,6 @@ from breakeven.analysis.quality import failures
 from breakeven.stats import Verdict
 
 MOST = 7
-LINE = 80
 
 
 def sentences_of(
@@ -69,12 +67,9 @@ def sentences_of(
     said += _failed(cases)
     said += _accuracy(parity)
     said += _forecast(cases)
-    return [line if line.isprintable() and two_lines(line) else phrases.cut(line) for line in said[:MOST]]
-
-
-def two_lines(text: str) -> bool:
-    """Whether a sentence fits on two lines of a terminal."""
-    return len(textwrap.wrap(text, LINE)) <= 2
+    return [
+        line if line.isprintable() and phrases.two_lines(line) else phrases.cut(line) for line in said[:MOST]
+    ]
 
 
 def _headlines(
@@ -146,7 +141,7 @@ def _headline(
     trends = phrases.trends(certain, laws)
     if not trends:
         return [f"{whole}."]
-    joined = next((text for trend in trends if two_lines(text := f"{whole}; {trend}.")), None)
+    joined = next((text for trend in trends if phrases.two_lines(text := f"{whole}; {trend}.")), None)
     return [joined] if joined else [f"{whole}.", f"{trends[0][0].upper()}{trends[0][1:]}."]
 
 
