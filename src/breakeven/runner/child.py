@@ -333,7 +333,10 @@ def _full(
     event_fd: int,
     probes: Mapping[str, Probe],
 ) -> Result:
-    """A full run: every epoch and its test accuracy; saved at each epoch's end, so that it can be resumed."""
+    """A full run: every epoch and its test accuracy; saved at each epoch's end, so that it can be resumed.
+
+    The trained weights stay in a file, for inference.
+    """
     assert case.work.recipe is not None
     total = case.work.recipe.epochs
     folder = Path(request["checkpoint"])
@@ -368,4 +371,8 @@ def _full(
     if len(kept) < total:
         reason = f"stopped after {len(kept)} of {total} epochs"
         return result | {"outcome": "interrupted", "reason": reason}
+    if prepared.export is not None:
+        trained = Path(request["weights"])
+        identity = checkpoint.save_weights(trained, prepared.export())
+        result["observed"] = {"trained_weights": {"file": trained.name, "identity": identity}}
     return result | {"accuracy": kept[-1].accuracy}

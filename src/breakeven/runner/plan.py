@@ -68,7 +68,7 @@ def plan(
     identical: int | None = None,
     supports: Reason | None = None,
     data_available: Reason | None = None,
-    weights: Mapping[str, str] | None = None,
+    weights: Mapping[tuple[str, str], str] | None = None,
 ) -> Plan:
     """The cases of `study` on a machine with so many cores offered and GPUs.
 
@@ -76,7 +76,8 @@ def plan(
 
     `supports(case)` and `data_available(name)` return None or the reason against it; left out, nothing is
     asked (`supported` and `workloads.data.missing` ask what is installed). `weights`: what the trained
-    weights of a model hash to, where the study names some. Raises UserError, one line, if no case is left.
+    weights of a model on a data set hash to (`tasks.kept_weights`). Raises UserError, one line, if no case
+    is left.
     """
     cases: dict[str, PlannedCase] = {}
     skips: dict[Skip, None] = {}
@@ -182,7 +183,7 @@ def _idle_removal(planned: PlannedCase) -> Skip | None:
     return Skip(what=where, reason=f"the later steps leave nothing of {removed[0]} to take away")
 
 
-def _planned(point: Point, study: Study, weights: Mapping[str, str]) -> PlannedCase:
+def _planned(point: Point, study: Study, weights: Mapping[tuple[str, str], str]) -> PlannedCase:
     known = data_sets.entry(point.data)
     work = Work(
         task=study.task,
@@ -195,7 +196,7 @@ def _planned(point: Point, study: Study, weights: Mapping[str, str]) -> PlannedC
         batch=point.batch,
         recipe=study.recipe if study.task == "train" else None,
         seed=point.seed,
-        weights=weights.get(point.model),
+        weights=weights.get((point.model, point.data)),
     )
     case = applicable(Case(work=work, tuning=tuning_of(point), device=point.device))
     return PlannedCase(case=case, tuning_name=_tuning_name(point))

@@ -168,7 +168,7 @@ def _check_line(session: Session, case: Case, started: str, result: Mapping[str,
 
 def _sampling(study: Study, case: Case) -> dict[str, Any]:
     """The sampling of one attempt. A GPU's energy counter needs a window of its own length to be read."""
-    plan: dict[str, Any] = {"budget_s": study.attempt_time}
+    plan: dict[str, Any] = {"budget_s": study.attempt_time, "most_calls": study.calls}
     if case.device.kind == "cuda":
         plan["min_s"] = min(ENERGY_WINDOW_S, 0.3 * study.attempt_time)
     return plan

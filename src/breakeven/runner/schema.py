@@ -52,6 +52,7 @@ from breakeven.runner.values import (
     Word,
     environment,
 )
+from breakeven.timing import MOST_CALLS
 
 _RECIPE = Recipe()
 _TUNING = Tuning()
@@ -198,6 +199,9 @@ class StudyKeys(Keys):
     full_replicates: Count = Field(1, description="processes a case when whole runs are trained")
     relative_ci: Share = Field(0.03, description="half-width of the interval that ends a case, relative")
     attempt_time: Seconds = Field(10.0, description="seconds a process measures")
+    calls: Annotated[Whole, Field(ge=1, le=MOST_CALLS)] = Field(
+        MOST_CALLS, description="single calls of inference that a process keeps at most"
+    )
     max_time: Seconds | None = Field(None, description="of the whole run, such as 20min")
     order_seed: Seed = Field(0, description="shuffles the order in which cases run")
     timeout: Seconds | None = Field(

@@ -83,6 +83,7 @@ class Study:
     full_replicates: int = 1
     relative_ci: float = 0.03
     attempt_time: float = 10.0
+    calls: int = 5000
     max_time: float | None = None
     order_seed: int = 0
     timeout: float = 400.0
@@ -175,7 +176,10 @@ def _unknown(word: str) -> UserError:
     from breakeven.workloads.models import MODELS
 
     known = (*catalog.study_names(), *MODELS)
-    return UserError(f"unknown study or model {show(word)}{nearest(word, known)}")
+    near = nearest(word, known)
+    if near.startswith("; known"):  # too many to name them all
+        near = f"{nearest('', catalog.study_names())}; for models: breakeven list models"
+    return UserError(f"unknown study or model {show(word)}{near}")
 
 
 def _checked(document: "Document", default_name: str) -> Study:

@@ -22,6 +22,23 @@ def weights(keys: "StudyKeys") -> dict[str, str]:
     return {one if name == ANY else name: source for name, source in keys.weights.items()}
 
 
+def kept_weights(study: Study) -> dict[tuple[str, str], str]:
+    """Reads the trained weights that a study names, and keeps them where every runtime finds them.
+
+    What they hash to, by model and data set: its classes and image size make the model. Raises UserError
+    where a source cannot be read or does not fit.
+    """
+    from breakeven.workloads import data, sources
+    from breakeven.workloads.models import model
+
+    found = {}
+    for name, source in study.weights.items():
+        for known in map(data.entry, study.data):
+            net = model(name, num_classes=known.classes, input_shape=known.shape)
+            found[name, known.name] = sources.keep(sources.read(source, net))
+    return found
+
+
 def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
     """What an inference is where its study does not say.
 
