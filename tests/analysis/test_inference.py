@@ -14,7 +14,7 @@ from breakeven.analysis.inference_findings import InferenceFinding, SaturationFi
 from breakeven.analysis.inference_frontier import beats
 from breakeven.analysis.inference_saturation import span
 from breakeven.records.case import Case
-from breakeven.records.lines import Attempt
+from breakeven.records.lines import Attempt, Ceiling
 
 from .conftest import a_study, again, understood
 from .inference_lines import checked, infer_case, law_ms, processes, served
@@ -386,6 +386,16 @@ def test_a_single_call_gains_otherwise_than_the_stream() -> None:
     assert factor.calls is not None and factor.calls.estimate == pytest.approx(2.0)
 
 
+def test_two_devices_are_compared_at_one_precision() -> None:
+    """FP16 on the GPU against FP32 on the CPU is mixed: no ratio, rather than one with a mark."""
+    lines: list[Attempt] = []
+    for device, precision, ms in (("cpu", "fp32", 8.0), ("cuda:0", "fp32", 2.0), ("cuda:0", "fp16", 1.0)):
+        lines += processes(infer_case(device=device, precision=precision), ms)
+    (ratio,) = understood(lines).ratios
+    assert (ratio.precision_base, ratio.precision_candidate) == ("fp32", "fp32")
+    assert ratio.point == pytest.approx(4.0)
+
+
 # The frontier
 
 
@@ -454,3 +464,25 @@ def test_the_floor_is_that_of_a_forward_pass() -> None:
     assert part.seconds == part.forward_s == whole.forward_s
     assert part.backward_s == part.optimizer_s == 0.0
     assert part.flops < 0.4 * whole.flops
+
+
+@pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("fp16", 2), ("int8", 1)])
+def test_the_share_of_the_floor_is_at_the_precision_that_ran(precision: str, size: int) -> None:
+    """Ceilings of one precision each, and a call that takes twice its floor."""
+    from breakeven.workloads import models, roofline
+
+    case = infer_case(device="cuda:0", precision=precision, batch=8)
+    net = models.model("resnet18", num_classes=10, input_shape=(3, 32, 32))
+    rate = {"fp32": 50.0, "fp16": 800.0, "int8": 1500.0}[precision]
+    floor = roofline.floor(net, 8, flop_per_s=1e12 * rate, byte_per_s=4e12, dtype_bytes=size, training=False)
+    told = {"fingerprint_id": "f0", "started_utc": "t", "conditions": {"device": "cuda:0", "n": 2}}
+    unit = "top_per_s" if precision == "int8" else "tflop_per_s"
+    ceilings = [
+        Ceiling(name=f"matmul_{precision}", value=rate, unit=unit, **told),  # type: ignore[arg-type]
+        Ceiling(name="copy", value=4000.0, unit="gb_per_s", **told),  # type: ignore[arg-type]
+    ]
+    finding = one(understood(processes(case, 2e3 * floor.seconds), ceilings))
+    assert finding.floor_s == pytest.approx(floor.seconds)
+    assert finding.share_of_floor == pytest.approx(0.5, rel=1e-3)
+    without = one(understood(processes(case, 1.0), ceilings[:1]))
+    assert without.floor_s is None and "no measured bandwidth" in without.reasons["floor_s"]

@@ -33,13 +33,19 @@ def pairs_of(cases: Sequence[Measured], base: Device) -> list[Pair]:
         if candidate.case.device == base:
             continue
         equal = [m for m in here if m.work_id == candidate.work_id]
-        partner = _partner(candidate, equal)
+        partner = _partner(candidate, [m for m in equal if _same_axis(m, candidate)])
         if partner is not None:
             found.append(Pair(base=partner, candidate=candidate, refused=refusal(partner, candidate)))
         elif not equal and (other := _other_work(candidate, here)) is not None:
             differs = _differing(other.case.work, candidate.case.work)
             found.append(Pair(base=other, candidate=candidate, refused=f"unequal work: {differs}"))
     return found
+
+
+def _same_axis(base: Measured, candidate: Measured) -> bool:
+    """In inference precision is an axis, not a step of a tuning: int8 is set against int8 alone."""
+    a, b = base.case.tuning, candidate.case.tuning
+    return candidate.case.work.task == "train" or (a.precision, a.calibration) == (b.precision, b.calibration)
 
 
 def baseline(devices: Sequence[Device], wanted: str | None) -> Device | None:

@@ -20,7 +20,7 @@ from breakeven.report import (
     measurements,
     shares,
 )
-from breakeven.report.names import Names, names_of
+from breakeven.report.names import Names, names_of, tuning_of
 from breakeven.report.view import Report, Section, clean
 
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
@@ -131,7 +131,7 @@ def _facts(understanding: Understanding, names: Names) -> tuple[str, ...]:
     cases = understanding.cases
     models = len({c.case.work.model for c in cases})
     devices = len({c.device_label for c in cases})
-    tunings = len({c.tuning_name for c in cases})
+    tunings = len({tuning_of(c) for c in cases})
     facts = [
         f"{_plural(models, 'model')} x {_plural(devices, 'device')} x {_plural(tunings, 'tuning')}",
         *([", ".join(names.common)] if names.common else []),

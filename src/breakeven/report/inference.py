@@ -95,11 +95,11 @@ def frontier(understanding: Understanding, names: Names) -> Section | None:
         f"{len(f.points)} of {f.candidates} on {names.devices[f.device_label]} ({f.model})"
         for f in understanding.inference.frontier
     )
-    axes = words.joined(understanding.inference.frontier[0].axes)
+    axes = words.joined(dict.fromkeys(axis for f in understanding.inference.frontier for axis in f.axes))
     note = (
         f"Cases that no other of the same model on the same device beats in {axes} at once: {counts}. "
-        "Less than 3 % is no difference. A larger latency buys rate; what an output is worth stands beside "
-        "it. A case whose check failed is none of them."
+        "Energy counts where it was read for all of them. Less than 3 % is no difference. A larger latency "
+        "buys rate; what an output is worth stands beside it. A case whose check failed is none of them."
     )
     chart = frontier_chart(understanding, names)
     return Section(

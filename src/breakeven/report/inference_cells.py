@@ -11,9 +11,8 @@ from breakeven.analysis.inference_findings import (
     Outputs,
     Quantile,
 )
-from breakeven.analysis.naming import without_numerics
 from breakeven.report import words
-from breakeven.report.names import Names, tuning_rank
+from breakeven.report.names import Names, tuning_of, tuning_rank
 from breakeven.report.view import Cell, Row, absent, clean, said
 from breakeven.units import format_duration
 
@@ -32,7 +31,7 @@ def told(understanding: Understanding) -> list[tuple[InferenceFinding, CaseFindi
 
 def naming_of(case: CaseFinding, names: Names) -> Row:
     work, tuning = case.case.work, case.case.tuning
-    name = without_numerics(case.tuning_name)
+    name = tuning_of(case)
     return (
         said(work.model),
         names.device(case.device_label),

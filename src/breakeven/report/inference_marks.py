@@ -8,10 +8,9 @@ from itertools import pairwise
 
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.inference_findings import InferenceFinding, SaturationFinding
-from breakeven.analysis.naming import without_numerics
 from breakeven.records.case import PRECISIONS
 from breakeven.report import words
-from breakeven.report.names import Names, tuning_rank
+from breakeven.report.names import Names, tuning_of, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 from breakeven.units import format_duration
 
@@ -141,7 +140,7 @@ def _square(case: CaseFinding, found: InferenceFinding, base: float | None, grou
     failed = next(iter(case.outcomes), "no number") if not found.ranked else ""
     return {
         "group": group,
-        "tuning": clean(without_numerics(case.tuning_name)),
+        "tuning": clean(tuning_of(case)),
         "precision": case.case.tuning.precision,
         "times": times,
         "label": f"{words.significant(times)}x" if times else clean(failed.replace("_", " ")),
@@ -194,7 +193,7 @@ def _spot(case: CaseFinding, found: InferenceFinding, group: str, on: bool) -> l
     return [
         {
             "group": group,
-            "tuning": clean(f"{without_numerics(case.tuning_name)} {case.case.tuning.precision}"),
+            "tuning": clean(f"{tuning_of(case)} {case.case.tuning.precision}"),
             "batch": case.case.work.batch,
             "ms": 1e3 * call,
             "rate": found.images_per_s_point,
