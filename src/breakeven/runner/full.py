@@ -70,7 +70,7 @@ def _full_run(
         "what": "full",
         "checkpoint": str(folder),
         "replicate": replicate,
-        "weights": str(_weights(session, planned, replicate)),
+        "weights": str(weights_file(session, planned, replicate)),
         "earlier": to_json(epochs),
         "budget_s": budget_s,
         "continues": chain[-1].attempt_id if chain else None,
@@ -116,7 +116,7 @@ def _folder(session: Session, planned: PlannedCase, replicate: int) -> Path:
     return session.path.parent.resolve() / "checkpoints" / f"{planned.case.case_id}-r{replicate}"
 
 
-def _weights(session: Session, planned: PlannedCase, replicate: int) -> Path:
+def weights_file(session: Session, planned: PlannedCase, replicate: int) -> Path:
     """Where the trained weights go: `weights/MODEL-DEVICE-rN.npz`, with the case's id where two would be."""
     work, device = planned.case.work, planned.case.device.label
     alike = [
