@@ -363,6 +363,16 @@ def test_other_weights_are_other_work() -> None:
     assert factor.ratio is None and "hashes differ" in factor.reasons["ratio"]
 
 
+@pytest.mark.parametrize(("hashes", "compared"), [({"weights": "w0"}, True), ({"order": "o0"}, False)])
+def test_a_runtime_must_tell_its_weights_and_need_not_tell_its_images(
+    hashes: dict[str, str], compared: bool
+) -> None:
+    eager, tuned = infer_case(), infer_case(tuning="openvino")
+    found = understood(processes(eager, 6.0), processes(tuned, 3.0, name="openvino", hashes=hashes))
+    (factor,) = found.inference.factors
+    assert (factor.ratio is not None) == compared
+
+
 def test_what_is_built_pays_back_in_calls() -> None:
     """8 s of building, 1 ms saved a call: 8,000 calls."""
     eager, tuned = infer_case(), infer_case(tuning="compiled")
