@@ -271,12 +271,11 @@ def _attempt(
     result |= {
         "cold_ns": samples.cold_ns,
         "blocks": to_json(samples.blocks),
-        "calls_ns": samples.calls_ns,
         "eval_blocks": to_json(samples.eval_blocks),
         "losses": samples.losses[:LOSSES_KEPT],
     }
     if case.work.task == "infer":
-        result |= _scored(samples, prepared, result["nulls"])
+        result |= {"calls_ns": samples.calls_ns} | _scored(samples, prepared, result["nulls"])
     if isinstance(samples.parts, Parts):
         result["phases"] = _phases(samples.parts)
     else:

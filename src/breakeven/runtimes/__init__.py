@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 BUILD_CACHE = "BREAKEVEN_BUILD_CACHE"
 """Environment variable with the folder in which a runtime keeps what it compiles; unset: where it likes."""
 
-RUNTIMES = {"torch": "breakeven.runtimes.torch", "sim": "breakeven.runtimes.sim"}
+RUNTIMES = {
+    "torch": "breakeven.runtimes.torch",
+    "onnxruntime": "breakeven.runtimes.onnxruntime",
+    "openvino": "breakeven.runtimes.openvino",
+    "sim": "breakeven.runtimes.sim",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
