@@ -123,8 +123,7 @@ def quantile(p: float, calls: Sequence[Sequence[float]], looks: Sequence[int] = 
     needed = stats.samples_for_percentile(p)
     pooled = stats.percentile([call for mine in calls for call in mine], p)
     if pooled is None:
-        count = sum(map(len, calls))
-        return Quantile(p=p, reason=f"{count} calls: {100 * p:g} % takes {needed:,}")
+        return Quantile(p=p, reason=f"too few calls: {100 * p:g} % takes {needed:,}")
     own = [stats.percentile(mine, p) for mine in calls]
     known = [value for value in own if value is not None]
     if len(known) < len(own):

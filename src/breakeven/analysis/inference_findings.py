@@ -201,6 +201,7 @@ class FrontierFinding:
     """The frontier of one work but for its batch on one device, among `candidates` ranked cases.
 
     `left_out`: cases that no ranking may hold, each with its reason. `axes` names what was compared.
+    `disturbed`: something else used the machine in most processes of one of them.
     """
 
     model: str
@@ -210,6 +211,7 @@ class FrontierFinding:
     candidates: int
     axes: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...] = ()
+    disturbed: bool = False
     source: str = ""
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)

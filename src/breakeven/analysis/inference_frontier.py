@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from breakeven.analysis.inference import Served
 from breakeven.analysis.inference_findings import FrontierFinding, FrontierPoint
-from breakeven.analysis.ratios import MARGIN
+from breakeven.analysis.ratios import MARGIN, disturbed
 from breakeven.records.canonical import digest
 
 FEWEST = 2
@@ -49,6 +49,7 @@ def _finding(mine: Sequence[Served]) -> FrontierFinding | None:
             for one in mine
             if one.finding.case_id not in {p.case_id for p in points}
         ),
+        disturbed=any(disturbed(one.measured.finding) for one, _ in ranked),
         source=first.finding.source,
         evidence=tuple(line for p in points for line in p.evidence),
         reasons=reasons,

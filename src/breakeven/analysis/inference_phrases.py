@@ -56,7 +56,7 @@ def gain(finding: GainFinding, outputs: Outputs) -> Iterator[str]:
     where = f"On {_short(finding.device_label)}, {finding.model} batch {finding.batch}"
     who = f"{whole.candidate_name} {whole.candidate_precision}"
     base = f"{whole.base_name} {whole.base_precision}"
-    text = f"{where}: {who} is {_times(whole)} as fast as {base}{_parts(finding)}"
+    text = f"{where}: {who} is {_times(whole)} as fast as {base}{_doubt(whole) or _parts(finding)}"
     same = agreement(outputs) if whole.kind != "runtime" else ""
     if phrases.two_lines(f"{text}; {same}."):
         yield f"{text}; {same}." if same else f"{text}."
@@ -64,6 +64,17 @@ def gain(finding: GainFinding, outputs: Outputs) -> Iterator[str]:
     yield phrases.cut(text)
     if same:
         yield phrases.cut(f"{who} on {_short(finding.device_label)}, batch {finding.batch}: {same}")
+
+
+def _doubt(whole: FactorFinding) -> str:
+    """Why the number is no verdict, instead of its parts; empty where it is one."""
+    if whole.verdict == "uncertain":
+        return ": which of them is faster cannot be told"
+    why = whole.reasons.get("verdict") or whole.reasons.get("ratio")
+    if why is None:
+        return ""
+    shared = why.startswith("something else")
+    return f": {phrases.DISTURBED if shared else f'no verdict, {why}'}"
 
 
 def _parts(finding: GainFinding) -> str:
@@ -138,7 +149,7 @@ def _free(finding: SaturationFinding) -> str:
 def _frontiers(found: Inference, cases: Sequence[CaseFinding]) -> Iterator[str]:
     """What to choose for latency and what for rate, on the first device with a choice."""
     for one in found.frontier[:1]:
-        if len(one.points) > 1:
+        if len(one.points) > 1 and not one.disturbed:
             yield frontier(one, {c.case_id: c for c in cases})
 
 

@@ -96,11 +96,13 @@ def frontier(understanding: Understanding, names: Names) -> Section | None:
         for f in understanding.inference.frontier
     )
     axes = words.joined(dict.fromkeys(axis for f in understanding.inference.frontier for axis in f.axes))
+    shared = any(f.disturbed for f in understanding.inference.frontier)
     note = (
         f"Cases that no other of the same model on the same device beats in {axes} at once: {counts}. "
         "Energy counts where it was read for all of them. Less than 3 % is no difference. A larger latency "
         "buys rate; what an output is worth stands beside it. A case whose check failed is none of them."
     )
+    note += " Something else used the machine in most processes of some cases." if shared else ""
     chart = frontier_chart(understanding, names)
     return Section(
         key="frontier",

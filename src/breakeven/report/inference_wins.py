@@ -23,6 +23,7 @@ def gains(understanding: Understanding, names: Names) -> Section | None:
         Column(name="from"),
         Column(name="to the fastest"),
         number("times as fast"),
+        Column(name="verdict"),
         number("by precision"),
         number("by runtime"),
         number("same top-1"),
@@ -56,10 +57,15 @@ def _gain_cells(g: GainFinding, understanding: Understanding, names: Names) -> R
         said(f"{whole.base_name} {whole.base_precision}"),
         said(f"{whole.candidate_name} {whole.candidate_precision}", note=f"of {g.candidates} cases"),
         _ratio(whole),
+        said(whole.verdict) if whole.verdict else absent(_why_open(whole)),
         _ratio(g.precision) if g.precision else absent(g.reasons.get("precision") or apart),
         _ratio(g.runtime) if g.runtime else absent(g.reasons.get("runtime") or apart),
         agreement(best.outputs) if best else absent(),
     )
+
+
+def _why_open(f: FactorFinding) -> str:
+    return f.reasons.get("verdict") or f.reasons.get("ratio", "")
 
 
 def _ratio(f: FactorFinding) -> Cell:
@@ -163,7 +169,7 @@ def _factor_cells(f: FactorFinding, names: Names) -> Row:
         said(f"{f.base_name} {f.base_precision}"),
         said(second),
         _ratio(f),
-        said(f.verdict) if f.verdict else absent(f.reasons.get("verdict") or f.reasons.get("ratio", "")),
+        said(f.verdict) if f.verdict else absent(_why_open(f)),
         words.ratio(f.calls, reason=f.reasons.get("calls", "")),
         words.count(f.ratio.n if f.ratio else None),
         _pays_back(f),
