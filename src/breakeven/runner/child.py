@@ -273,12 +273,11 @@ def _attempt(
     result |= {
         "cold_ns": samples.cold_ns,
         "blocks": to_json(samples.blocks),
-        "calls_ns": samples.calls_ns,
         "eval_blocks": to_json(samples.eval_blocks),
         "losses": samples.losses[:LOSSES_KEPT],
     }
     if case.work.task == "infer":
-        result |= _scored(samples, prepared, result["nulls"])
+        result |= {"calls_ns": samples.calls_ns} | _scored(samples, prepared, result["nulls"])
     if isinstance(samples.parts, Parts):
         result["phases"] = _phases(samples.parts)
     else:
@@ -295,10 +294,10 @@ def _attempt(
 def _scored(samples: Samples, prepared: runtimes.Prepared, nulls: dict[str, str]) -> Result:
     """The accuracy of an inference, where all of the test set was scored and has labels."""
     scored = samples.evaluation
-    if scored is None or scored.samples != prepared.eval_samples:
-        nulls["accuracy"] = "only part of the test set was scored"
-    elif scored.accuracy is None:
+    if scored is not None and scored.accuracy is None:
         nulls["accuracy"] = "the data has no labels"
+    elif scored is None or scored.samples != prepared.eval_samples:
+        nulls["accuracy"] = "only part of the test set was scored"
     else:
         return {"accuracy": scored.accuracy}
     return {}
