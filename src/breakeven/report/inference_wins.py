@@ -180,4 +180,4 @@ def _pays_back(f: FactorFinding) -> Cell:
     if f.pays_back is None:
         return absent(f.reasons.get("pays_back", ""))
     low, mid, high = (words.significant(v) for v in (f.pays_back.low, f.pays_back.estimate, f.pays_back.high))
-    return Cell(text=f"{mid} [{low}, {high}]", sort=f.pays_back.estimate, evidence=f.evidence)
+    return Cell(text=f"{mid} [{low}, {high}]", sort=f.pays_back.estimate)
