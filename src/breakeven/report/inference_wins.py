@@ -154,7 +154,8 @@ def factors(understanding: Understanding, names: Names) -> Section | None:
     note = (
         "Times the rate, and times as fast a single call, where one thing alone differs: the precision "
         "in one runtime and execution, or those at one precision. Paired by replicate; Holm's correction "
-        "runs over all of them. pays back: calls until what is built before the first one is paid for."
+        "runs over those of one model, batch and device. pays back: calls until what is built before the "
+        "first one is paid for."
     )
     title = "Precision and runtime, kept apart"
     return Section(key="factors", title=title, note=note, table=table, detail=True)
