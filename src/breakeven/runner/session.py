@@ -20,7 +20,7 @@ from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open
 from breakeven.runner.study import Study
 from breakeven.runner.wire import case_to_json
 from breakeven.runtimes import BUILD_CACHE
-from breakeven.timing.loop import Phase
+from breakeven.timing.plan import Phase
 from breakeven.timing.readings import Null
 
 PHASES = get_args(Phase)
