@@ -83,7 +83,8 @@ def test_a_call_on_another_batch_than_its_own_is_an_output_mismatch() -> None:
         """Its resident batches are those of the next turn."""
 
         def resident(self) -> list[Any]:
-            return [self.images((index + 1) * self.batch, self.batch) for index in range(3)]
+            first, *others = super().resident()
+            return [*others, first]
 
     loaded = inputs_of(case("onnxruntime"))
     inputs = Shifted(**{field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)})
