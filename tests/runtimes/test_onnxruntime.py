@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,23 @@ def test_a_case_runs_as_it_says(precision: str) -> None:
     if precision != "int8":
         assert found["kept_bits"]["found"] == {"conv": 23, "matmul": 23}
     made.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the kernel lists no open files here")
+def test_nothing_is_reported_to_anybody(tmp_path: Path) -> None:
+    """Left alone, importing ONNX Runtime 1.32 opens a database of events to send, in the user's cache."""
+    code = (
+        "import os, breakeven.runtimes.onnxruntime, onnxruntime\n"
+        "links = ['/proc/self/fd/' + name for name in os.listdir('/proc/self/fd')]\n"
+        "print([os.readlink(link) for link in links if os.path.islink(link) and '.db' in os.readlink(link)])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != runtime.NO_TELEMETRY}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert found.stdout.strip() == "[]"
+    assert list(tmp_path.rglob("*.db")) == []
 
 
 def test_int8_names_its_recipe() -> None:
@@ -211,3 +231,17 @@ def test_int8_for_tensorrt_is_signed_and_symmetric() -> None:
     assert zeros
     assert all(t.data_type == onnx.TensorProto.INT8 for t in zeros)
     assert all(not onnx.numpy_helper.to_array(t).any() for t in zeros)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["default", "fp32", "tf32", "fp16"])
+@pytest.mark.parametrize("residency", ["device", "host"])
+def test_every_node_runs_on_the_gpu(precision: str, residency: str) -> None:
+    _, _, _, providers = modules()
+    if providers.CUDA not in ort.get_available_providers():
+        pytest.skip("this build of onnxruntime has no CUDA provider (onnxruntime-gpu has it)")
+    asked = case("onnxruntime", precision, model="resnet18", device=CUDA, residency=residency)
+    made = runtimes.load("onnxruntime").prepare(asked)
+    found = made.checks()
+    assert found["placement"]["found"].keys() == {providers.CUDA}
+    assert made.observed()["output_device"] == ("cuda:0" if residency == "device" else "cpu")
