@@ -233,6 +233,18 @@ def test_int8_for_tensorrt_is_signed_and_symmetric() -> None:
     assert all(not onnx.numpy_helper.to_array(t).any() for t in zeros)
 
 
+def test_engines_of_tensorrt_are_kept_nowhere_and_tf32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract R28: one that an earlier run built would make building look free."""
+    _, _, _, providers = modules()
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    assert providers.engine_options("fp16") == {
+        "trt_fp16_enable": "1", "trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0",
+    }  # fmt: skip
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "1"
+    assert "trt_fp16_enable" not in providers.engine_options("fp32")
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["default", "fp32", "tf32", "fp16"])
 @pytest.mark.parametrize("residency", ["device", "host"])
