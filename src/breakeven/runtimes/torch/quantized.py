@@ -22,7 +22,7 @@ from breakeven.records.case import Case
 from breakeven.workloads import data
 
 RULE = "minmax"
-INSTALL = 'pip install "breakeven[int8]"'
+INSTALL = 'pip install "breakeven[torch,int8]"'
 LOWERED = {
     "conv": "qconv_weight_prepack_matcher_count",
     "matmul": "qlinear_weight_prepack_matcher_count",
