@@ -132,12 +132,12 @@ def test_r03_gpu_latency_is_not_one_over_throughput() -> None:
 import json
 from statistics import median
 from breakeven.runtimes import load
-from breakeven.timing import Plan, sample_calls, sample_stream
+from breakeven.timing import Plan, sample_calls, sample_inference
 from runtimes.torch_cases import case, cuda
 tuning = {"residency": "device", "loss_sync": "epoch"}
 asked = case("simple-cnn", data_set="synthetic", batch=128, device=cuda(), **tuning)
 prepared = load("torch").prepare(asked)
-stream = sample_stream(prepared, Plan(budget_s=4.0))
+stream = sample_inference(prepared, Plan(budget_s=4.0))
 calls = sample_calls(prepared, budget_s=4.0, calls=1000)
 steady = [b.ns / b.n_steps for b in stream.blocks if not (b.warmup or b.boundary)]
 print(json.dumps({"stream_ns": median(steady), "latency_ns": median(calls.ns), "calls": len(calls.ns),

@@ -11,7 +11,7 @@ from breakeven.errors import UserError
 from breakeven.records.case import Recipe
 from breakeven.runner.study import read_study
 from breakeven.runtimes import load
-from breakeven.timing import Plan, sample_stream
+from breakeven.timing import Plan, sample_inference
 from runtimes.torch_cases import case
 
 from .worlds import QUIET, US, World, in_a_child, sim_case, step_ms
@@ -22,7 +22,7 @@ def test_r39_no_total_comes_from_a_profiled_run() -> None:
 
     def run(overhead_us: int) -> float:
         world = World(kernel_ns=lambda i: 100 * 10 * US, launch_ns=lambda i: 100 * (8 + overhead_us) * US)
-        return step_ms(sample_stream(world.prepared(), Plan(budget_s=10.0)))
+        return step_ms(sample_inference(world.prepared(), Plan(budget_s=10.0)))
 
     assert run(22) > 2.5 * run(0)
     with pytest.raises(UserError, match="profile"):

@@ -14,7 +14,7 @@ from breakeven.analysis.processes import has_outlier
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.lines import Block
 from breakeven.runtimes import sim
-from breakeven.timing import MOST_CALLS, Plan, resolution_ns, sample_calls, sample_stream, sample_training
+from breakeven.timing import MOST_CALLS, Plan, resolution_ns, sample_calls, sample_inference, sample_training
 
 from .worlds import MS, QUIET, SECOND, US, World, in_a_child, sim_case, step_ms
 
@@ -89,12 +89,12 @@ def test_r03_latency_and_stream_are_two_measurements() -> None:
     one = world()
     calls = sample_calls(one.prepared(), budget_s=20.0)
     latency = median(calls.ns)
-    stream = 1e6 * step_ms(sample_stream(world().prepared(), PLAN))
+    stream = 1e6 * step_ms(sample_inference(world().prepared(), PLAN))
     assert latency == pytest.approx(200 * US, rel=0.01) and stream == pytest.approx(100 * US, rel=0.01)
     assert (1 / latency) / (1 / stream) == pytest.approx(0.5, rel=0.02)  # "throughput = 1 / latency" is half
     assert len(calls.ns) == MOST_CALLS and calls.flags == () and calls.counters_moved == {}
     tiny = World(kernel_ns=lambda i: 50 * 10 * US, launch_ns=lambda i: 50 * 40 * US)  # fifty small kernels
-    wall = 1e6 * step_ms(sample_stream(tiny.prepared(), PLAN))
+    wall = 1e6 * step_ms(sample_inference(tiny.prepared(), PLAN))
     assert wall > 3.9 * 50 * 10 * US  # launches: the device's busy time alone would hide three quarters of it
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from breakeven.errors import UserError
 from breakeven.records.canonical import canonical, digest, without_defaults
 from breakeven.records.case import Case, Device, Recipe, Tuning, Work, applicable, parse_device
-from breakeven.records.tuning import LADDERS, PRESETS, preset, preset_used
+from breakeven.records.tuning import INFERENCE, LADDERS, PRESETS, preset, preset_used, presets
 
 
 def work(**changes: object) -> Work:
@@ -124,3 +124,26 @@ def test_a_preset_of_the_other_device_falls_back_to_the_step_before_it() -> None
     assert all(preset_used(name, "cpu") in dict(LADDERS["cpu"]) for name in PRESETS)
     with pytest.raises(UserError, match="did you mean 'as-written'"):
         preset("as-writen", "cpu")
+
+
+def test_presets_of_inference_stand_side_by_side() -> None:
+    assert presets("infer") == tuple(INFERENCE) and presets("train") == PRESETS
+    made = {name: preset(name, "cuda", task="infer") for name in INFERENCE}
+    assert len(set(made.values())) == len(made)
+    assert {tuning.residency for tuning in made.values()} == {"device"}
+    assert {tuning.precision for tuning in made.values()} == {"default"}
+    assert made["compiled-graph"].captured and made["compiled-graph"].compile_mode == "default"
+    # A name of both tasks is another tuning in each, and none of inference falls back to another.
+    assert made["cuda-graph"] != preset("cuda-graph", "cuda")
+    assert preset_used("cuda-graph", "cpu", task="infer") == "cuda-graph"
+    with pytest.raises(UserError, match="unknown tuning 'workers'"):
+        preset("workers", "cpu", task="infer")
+
+
+def test_inference_has_no_loader() -> None:
+    infer = work(task="infer", recipe=None)
+    tuning = Tuning(residency="host", workers=8, pinned=True)
+    on_gpu = applicable(Case(work=infer, tuning=tuning, device=Device(kind="cuda")))
+    assert (on_gpu.tuning.workers, on_gpu.tuning.prefetch, on_gpu.tuning.pinned) == (None, None, True)
+    on_cpu = applicable(Case(work=infer, tuning=tuning, device=Device(kind="cpu")))
+    assert on_cpu.tuning.pinned is None

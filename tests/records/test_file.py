@@ -61,6 +61,17 @@ def test_a_line_is_read_back_as_written(line: Any) -> None:
     assert file.encode(again) == file.encode(line)
 
 
+def test_single_calls_and_weights_are_read_back_and_left_out_where_there_are_none() -> None:
+    plain = json.loads(file.encode(attempt()))
+    assert "calls_ns" not in plain and "weights" not in plain["work"]
+    work = dataclasses.replace(CASE.work, task="infer", recipe=None, weights="sha256:ab")
+    line = attempt(region="infer_stream", calls_ns=(5, 7, 6), work=work)
+    again = file.decode(file.encode(line))
+    assert isinstance(again, Attempt)
+    assert (again.calls_ns, again.work.weights) == ((5, 7, 6), "sha256:ab")
+    assert again.case.case_id != CASE.case_id
+
+
 def test_a_case_read_back_has_the_same_id() -> None:
     again = file.decode(file.encode(attempt()))
     assert isinstance(again, Attempt)
@@ -137,7 +148,7 @@ def test_a_block_that_cannot_be_is_refused(old: bytes, new: bytes) -> None:
 
 def test_another_major_version_is_refused() -> None:
     with pytest.raises(ValueError, match="schema"):
-        file.decode(file.encode(attempt()).replace(b'"schema":"1.0"', b'"schema":"2.0"'))
+        file.decode(file.encode(attempt()).replace(b'"schema":"1.1"', b'"schema":"2.0"'))
 
 
 def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:

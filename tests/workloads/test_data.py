@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from breakeven.errors import UserError
-from breakeven.workloads import data, fetch, prepare
+from breakeven.workloads import data, fetch, photos, prepare
 from breakeven.workloads.data import DATA, load
 
 
@@ -69,6 +69,31 @@ def test_offline_sets_are_what_the_catalog_says(name: str, split: str) -> None:
 def test_synthetic_has_no_zero_and_no_accuracy() -> None:
     assert load("synthetic", "test").images.min() == 1
     assert not DATA["synthetic"].labelled
+
+
+def test_photos_are_crops_of_the_package_s_pictures() -> None:
+    if reason := data.missing("photos"):
+        pytest.skip(reason)
+    train, test = load("photos", "train"), load("photos", "test")
+    assert train.images.shape == (256, 3, 224, 224) and test.images.shape == (512, 3, 224, 224)
+    assert not DATA["photos"].labelled and DATA["photos"].shape == (3, 224, 224)
+    assert len({image.tobytes() for image in (*train.images, *test.images)}) == 768
+    # Neither empty nor flat: a realistic range.
+    assert min(image.std() for image in train.images) > 20
+
+
+def test_a_photo_of_the_same_size_is_cut_and_not_changed() -> None:
+    pixels = np.arange(3 * 224 * 224).astype(np.uint8).reshape(3, 224, 224)
+    assert np.array_equal(photos._resized(pixels), pixels)
+
+
+def test_a_larger_photo_is_scaled_bilinearly() -> None:
+    """A ramp stays the same ramp: at the centre of each output pixel, to the rounding of its weight."""
+    ramp = np.broadcast_to(np.arange(0, 250)[None, None], (3, 250, 250)).astype(np.uint8)
+    scaled = photos._resized(ramp)
+    expected = (np.arange(224) + 0.5) * 250 / 224 - 0.5
+    assert np.abs(scaled[1, 17] - expected).max() <= 0.51
+    assert (scaled == scaled[0, 0]).all()
 
 
 def test_digits_are_the_package_s() -> None:

@@ -23,6 +23,7 @@ PARAMETERS = {
     "resnet101": (42_520_650, 44_549_160),
     "resnet152": (58_164_298, 60_192_808),
     "resnet18-cifar": (11_173_962, 11_681_832),
+    "mobilenetv2": (2_236_682, 3_504_872),
 }
 # 224x224, patch 16, 1000 classes: timm's and torchvision's (vit_b_16) documentation.
 VIT_PARAMETERS = {(192, 3): 5_717_416, (384, 6): 22_050_664, (768, 12): 86_567_656}
@@ -109,12 +110,41 @@ def test_bottleneck_strides_in_its_3x3() -> None:
 
 
 def test_forward_flops_at_224_match_torchvision() -> None:
-    """torchvision's documentation counts multiply-accumulates ("GFLOPS"): 1.81, 3.66, 4.09, 7.80, 11.51."""
+    """torchvision's documentation counts multiply-accumulates and calls them GFLOPS."""
     gmacs = {f.name: f.forward_flops_224 / 2e9 for f in describe() if f.forward_flops_224}
     assert gmacs == pytest.approx(
-        {"resnet18": 1.81, "resnet34": 3.66, "resnet50": 4.09, "resnet101": 7.80, "resnet152": 11.51},
+        {
+            "resnet18": 1.81,
+            "resnet34": 3.66,
+            "resnet50": 4.09,
+            "resnet101": 7.80,
+            "resnet152": 11.51,
+            "mobilenetv2": 0.30,
+            "vit-base-16": 17.56,
+        },
         abs=0.006,
     )
+
+
+def test_nets_for_imagenet_are_listed_with_their_size_there() -> None:
+    counts = {facts.name: facts.parameters_1000 for facts in describe()}
+    assert (counts["vit-base-16"], counts["mobilenetv2"]) == (86_567_656, 3_504_872)
+
+
+def test_mobilenetv2_names_are_torchvisions() -> None:
+    net = model("mobilenetv2")
+    names = {leaf.name for leaf in leaves(net.nodes)}
+    assert {"features.0.0", "features.1.conv.0.0", "features.1.conv.1", "features.1.conv.2"} <= names
+    assert {"features.17.conv.1.0", "features.17.conv.3", "features.18.1", "classifier.1"} <= names
+    sums = [node.name for node in net.nodes if isinstance(node, layers.Residual)]
+    assert [int(name.removeprefix("features.")) for name in sums] == [3, 5, 6, 8, 9, 10, 12, 13, 15, 16]
+
+
+def test_costs_of_a_depthwise_convolution_by_hand() -> None:
+    net = model("mobilenetv2", num_classes=1000, input_shape=(3, 224, 224))
+    cost = {cost.name: cost for cost in layer_costs(net)}["features.1.conv.0.0"]
+    assert (cost.in_shape, cost.out_shape) == ((32, 112, 112), (32, 112, 112))
+    assert (cost.parameters, cost.flops) == (32 * 9, 2 * 32 * 112 * 112 * 9)
 
 
 def test_costs_of_the_small_net_by_hand() -> None:
@@ -210,7 +240,8 @@ def test_a_layer_refuses_other_channels() -> None:
 
 @pytest.mark.framework
 @pytest.mark.parametrize(
-    "name", ["simple-cnn", "simple-cnn-w0.25", "resnet18", "resnet18-cifar", "resnet50", "vit-tiny"]
+    "name",
+    ["simple-cnn", "simple-cnn-w0.25", "resnet18", "resnet18-cifar", "resnet50", "mobilenetv2", "vit-tiny"],
 )
 def test_flops_equal_torchs_counter(name: str) -> None:
     torch = pytest.importorskip("torch")
@@ -229,5 +260,22 @@ def test_flops_equal_torchs_counter(name: str) -> None:
             scores.sum().backward()
     assert scores.shape == (batch, 10)
     assert forward.get_total_flops() == batch * layers.forward_flops(declared)
+    if name == "mobilenetv2":
+        return  # of a depthwise convolution's weights torch 2.13 counts the gradient as if it had no groups
     total = forward.get_total_flops() + backward.get_total_flops()
     assert total == training_flops(declared, batch)
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "mobilenetv2", "vit-base-16"])
+def test_forward_flops_at_224_equal_torchs_counter(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from .torch_reference import sequential
+
+    declared = model(name, num_classes=1000, input_shape=(3, 224, 224))
+    with torch.device("meta"), FlopCounterMode(display=False) as forward, torch.no_grad():
+        scores = sequential(declared.nodes)(torch.empty(3, *declared.input_shape))
+    assert scores.shape == (3, 1000)
+    assert forward.get_total_flops() == 3 * layers.forward_flops(declared)

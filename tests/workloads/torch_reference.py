@@ -52,11 +52,18 @@ class ClassToken(nn.Module):  # type: ignore[misc]
 
 BUILD: dict[type, Any] = {
     layers.Conv2d: lambda node: nn.Conv2d(
-        node.in_channels, node.out_channels, node.kernel, node.stride, node.padding, bias=node.bias
+        node.in_channels,
+        node.out_channels,
+        node.kernel,
+        node.stride,
+        node.padding,
+        groups=node.groups,
+        bias=node.bias,
     ),
     layers.BatchNorm2d: lambda node: nn.BatchNorm2d(node.channels, node.eps, node.momentum),
     layers.Linear: lambda node: nn.Linear(node.in_features, node.out_features, bias=node.bias),
     layers.ReLU: lambda node: nn.ReLU(),
+    layers.ReLU6: lambda node: nn.ReLU6(),
     layers.MaxPool2d: lambda node: nn.MaxPool2d(node.kernel, node.stride, node.padding),
     layers.AdaptiveAvgPool2d: lambda node: nn.AdaptiveAvgPool2d(1),
     layers.Flatten: lambda node: nn.Flatten(),

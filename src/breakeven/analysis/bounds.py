@@ -10,15 +10,14 @@ from statistics import fmean
 
 from breakeven import stats
 from breakeven.analysis.cases import Measured
-from breakeven.analysis.ceilings import Limits
+from breakeven.analysis.ceilings import Limits, net_of
 from breakeven.analysis.findings import CaseFinding, Label, ShareFinding
 from breakeven.analysis.processes import all_looks
 from breakeven.analysis.ratios import disturbed, one_unit
 from breakeven.analysis.shares import Split, mean_shares, middle_ms, share_ranges, splits_of
-from breakeven.errors import UserError
 from breakeven.records.case import Case
 from breakeven.records.file import Results
-from breakeven.workloads import models, roofline
+from breakeven.workloads import roofline
 
 BINDS = 0.3
 """A wait for input, a copy or launches that take more than this share of a step bound it: without them it
@@ -40,7 +39,8 @@ RULES = (
 SHARED = "something else used the machine in most processes"
 MEMORY = ("triad", "copy")
 """Ceilings that are a bandwidth, the better known first."""
-HALF = frozenset({"fp16", "bf16"})
+BYTES = {"fp16": 2, "bf16": 2, "int8": 1}
+"""Of an activation or weight, by precision; else 4."""
 
 
 def bounds_of(shown: Sequence[Measured], results: Results) -> list[ShareFinding]:
@@ -121,18 +121,16 @@ def _floored(
     if line is None or line.value is None:
         return _because(finding, floor_s=f"no measured bandwidth of {case.device_label}, undisturbed")
     work = case.case.work
-    if work.task != "train":
-        return _because(finding, floor_s="the floor is that of a training step")
-    try:
-        net = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    except UserError:
+    net = net_of(work)
+    if net is None:
         return _because(finding, floor_s="the layers of this model are not known")
     floor = roofline.floor(
         net,
         work.batch,
         flop_per_s=1e12 * case.ceiling_tflop_per_s,
         byte_per_s=1e9 * line.value,
-        dtype_bytes=2 if case.case.tuning.precision in HALF else 4,
+        dtype_bytes=BYTES.get(case.case.tuning.precision, 4),
+        training=work.task == "train",
     )
     return dataclasses.replace(
         finding,
@@ -148,6 +146,8 @@ def _judged(finding: ShareFinding, case: Case, splits: list[Split] | str) -> Sha
     """Adds the shares and the label. A captured step has no parts, but no loader and no launches either."""
     if isinstance(splits, str):
         finding = _because(finding, shares=splits)
+        if case.work.task == "infer":  # a call is one piece, with its data in place as a rule
+            return _captured_or_roofline(finding)
         return _roofline(finding) if case.tuning.captured else _untold(finding, splits)
     finding = dataclasses.replace(
         finding,
@@ -186,15 +186,8 @@ def _launches(finding: ShareFinding, case: Case, splits: Sequence[Split]) -> Sha
 
     A device that must work for most of the step is not bound by launches, however late they come.
     """
-    interval, point = finding.launch_share, finding.launch_share_point
-    if point is not None:
-        if interval is not None and interval.low <= BINDS < interval.high:
-            bounds = f"{interval.low:.0%} to {interval.high:.0%}"
-            return _untold(finding, f"capturing saves {bounds} of a step: on both sides of {BINDS:.0%}")
-        told = f"captured, the same step needs {1 - point:.0%} of the time"
-        return _told(finding, "launch", told) if point > BINDS else _roofline(finding)
-    if case.device.kind == "cpu":
-        return _roofline(finding)
+    if finding.launch_share_point is not None or case.device.kind == "cpu":
+        return _captured_or_roofline(finding)
     slow = {split.kept_busy() > PACE for split in splits}
     if len(slow) > 1:
         return _untold(finding, f"the host enqueues for about {PACE:.0%} of the time of the work")
@@ -203,6 +196,18 @@ def _launches(finding: ShareFinding, case: Case, splits: Sequence[Split]) -> Sha
         told = f"the host enqueues for {finding.enqueue_share:.0%} of the time of the work"
         return _told(finding, "launch", told)
     return _roofline(finding)
+
+
+def _captured_or_roofline(finding: ShareFinding) -> ShareFinding:
+    """`launch` where the same step, captured, needs clearly less; else the roofline's side."""
+    interval, point = finding.launch_share, finding.launch_share_point
+    if point is None:
+        return _roofline(finding)
+    if interval is not None and interval.low <= BINDS < interval.high:
+        bounds = f"{interval.low:.0%} to {interval.high:.0%}"
+        return _untold(finding, f"capturing saves {bounds} of a step: on both sides of {BINDS:.0%}")
+    told = f"captured, the same step needs {1 - point:.0%} of the time"
+    return _told(finding, "launch", told) if point > BINDS else _roofline(finding)
 
 
 def _roofline(finding: ShareFinding) -> ShareFinding:

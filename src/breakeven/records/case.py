@@ -46,6 +46,7 @@ class Work:
 
     `input_shape` is (channels, height, width) of one sample; `batch` is samples a step; `data_hash` names the
     bytes of the data: `sha256:` of the prepared images and labels, or `md5:` of the published archive.
+    `weights`: None, drawn from the seed; else `sha256:` of the canonical weights that inference begins with.
     """
 
     task: Task
@@ -60,6 +61,7 @@ class Work:
     drop_last: bool = True
     recipe: Recipe | None = None
     seed: int = 0
+    weights: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +69,10 @@ class Tuning:
     """How the work is driven. None: the setting does not apply here (see `applicable`).
 
     `execution` is `eager`, `cuda-graph`, `compile:MODE` or `cuda-graph+compile:MODE` (compiled, then
-    captured).
+    captured); of a runtime that is given a whole net, `session`, or `session:PROVIDER`. Inference has
+    `residency` `device` (batches lie where the net runs, and its output stays there) or `host` (a call copies
+    its batch in and the output back). `calibration` is of int8: `RULE/IMAGES/ORIGIN`, such as
+    `minmax/256/train` (the data's training split) or `minmax/256/sha256:...` (images of the user's).
     """
 
     runtime: str = "torch"
@@ -152,7 +157,7 @@ def applicable(case: Case) -> Case:
     """The same case with settings that do not apply set to None, so that they cannot split an id.
 
     Data on the device has no loader; a loader without workers has no prefetch; page-locked memory exists for
-    an accelerator only; inference has no loss, no optimizer and no augmentation.
+    an accelerator only; inference has no loss, no optimizer, no augmentation and no loader.
     """
     t = case.tuning
     changes: dict[str, object] = {}
@@ -166,6 +171,7 @@ def applicable(case: Case) -> Case:
             changes["pinned"] = None
     if case.work.task == "infer":
         changes |= {"augment_on": None, "loss_sync": None, "optimizer_impl": None}
+        changes |= {"workers": None, "prefetch": None}
     elif case.work.recipe is not None and case.work.recipe.augment == "none":
         changes["augment_on"] = None
     if t.precision != "int8":

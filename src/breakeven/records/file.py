@@ -17,7 +17,7 @@ from typing import Any
 
 from breakeven.errors import UserError
 from breakeven.records.canonical import canonical, to_json
-from breakeven.records.lines import KINDS, Attempt, Ceiling, Check, Fingerprint, Line, StudyLine
+from breakeven.records.lines import ADDED, KINDS, Attempt, Ceiling, Check, Fingerprint, Line, StudyLine
 
 NAME = "results.jsonl"
 LOCK_NAME = "lock"
@@ -56,6 +56,10 @@ def encode(line: Line) -> bytes:
     """One line of the file, newline included. Raises ValueError for NaN and infinities."""
     value = to_json(line)
     unknown = value.pop("unknown", {})
+    for *parts, name in ADDED if isinstance(line, Attempt) else ():
+        owner = value[parts[0]] if parts else value
+        if not owner[name]:
+            del owner[name]
     return (canonical(unknown | value) + "\n").encode("ascii")
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from breakeven.records.case import Case, Device, Tuning, Work
+from breakeven.records.case import Case, Device, Task, Tuning, Work
 
-SCHEMA = "1.0"
+SCHEMA = "1.1"
 """Version of the line format. Minor versions only add fields; a reader keeps those that it does not know."""
 
 Outcome = Literal[
@@ -39,6 +39,8 @@ RETRIED: frozenset[str] = frozenset({"error", "timeout", "killed"})
 """Outcomes that get one more attempt on the next run. `interrupted` runs again always."""
 
 Region = Literal["train_step", "infer_call", "infer_stream", "train_run", "eval", "startup"]
+SAMPLED: Mapping[Task, Region] = {"train": "train_step", "infer": "infer_stream"}
+"""The region of a sampled attempt, by task."""
 Purpose = Literal["measure", "select", "confirm"]
 
 
@@ -82,6 +84,8 @@ class Attempt:
     `attempt` counts the tries of this (case, replicate) from 0. `parent_id` names the prepared parent it was
     forked from: replicates of a case never share one. `nulls` maps a field name (dotted for a part:
     `memory.device_mib`) to the reason why it is null. `unknown` holds fields of a later minor version.
+    `calls_ns`: single calls of inference in order, each alone between two synchronisations (`infer_call`), by
+    one caller that waits for each before the next.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -107,6 +111,7 @@ class Attempt:
     cold_ns: int | None = None
     steps_per_epoch: int | None = None
     blocks: tuple[Block, ...] = ()
+    calls_ns: tuple[int, ...] = ()
     eval_blocks: tuple[Block, ...] = ()
     eval_samples: int | None = None
     compile: Mapping[str, Any] | None = None
@@ -221,6 +226,10 @@ class Ceiling:
         """`FINGERPRINT/ceiling/DEVICE/NAME/STARTED`: how findings name this line."""
         return f"{self.fingerprint_id}/ceiling/{self.device_label}/{self.name}/{self.started_utc}"
 
+
+ADDED: tuple[tuple[str, ...], ...] = (("calls_ns",), ("work", "weights"))
+"""Fields of an attempt that schema 1.0 had not: left out of a line where they say nothing, so that an old
+line is written again as it was."""
 
 Line = Attempt | Check | StudyLine | Fingerprint | Ceiling
 KINDS: dict[str, type[Any]] = {

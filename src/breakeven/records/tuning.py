@@ -1,5 +1,6 @@
-"""Presets: names of resolved tunings, cumulative, in an order per kind of device.
+"""Presets: names of resolved tunings, by task.
 
+Those of training are cumulative, in an order per kind of device; those of inference stand side by side.
 Knows nothing about how a runtime carries them out.
 """
 
@@ -7,7 +8,7 @@ import dataclasses
 import difflib
 
 from breakeven.errors import UserError
-from breakeven.records.case import Tuning
+from breakeven.records.case import Task, Tuning
 
 # Each step of the ladder: its name and what it changes on top of the steps before it.
 # Eight loader workers: what people set on hosts of 8 to 16 cores.
@@ -45,17 +46,41 @@ LADDERS: dict[str, tuple[_Change, ...]] = {
 LADDERS["sim"] = LADDERS["cuda"]
 
 PRESETS: tuple[str, ...] = tuple(dict.fromkeys(name for ladder in LADDERS.values() for name, _ in ladder))
+"""Those of training."""
+
+_LAST: dict[str, object] = {"layout": "channels-last"}
+INFERENCE: dict[str, dict[str, object]] = {
+    "eager": {},
+    "channels-last": _LAST,
+    "compiled": _LAST | {"execution": "compile:default"},
+    "cuda-graph": _LAST | {"execution": "cuda-graph"},
+    "compiled-graph": _LAST | {"execution": "cuda-graph+compile:default"},
+    "onnxruntime": {"runtime": "onnxruntime", "execution": "session"},
+    "tensorrt": {"runtime": "onnxruntime", "execution": "session:tensorrt"},
+    "openvino": {"runtime": "openvino", "execution": "session"},
+}
+"""What each preset of inference changes on top of torch in eager mode with the batches on the device. They
+are not cumulative: precision is an axis of its own, so that what a runtime wins and what a precision wins are
+told apart."""
 
 
-def preset(name: str, device_kind: str, base: Tuning | None = None) -> Tuning:
-    """The tuning that `name` stands for on `device_kind` (cpu, cuda, sim), all steps before it included.
+def presets(task: Task) -> tuple[str, ...]:
+    """The names of a task's presets; the first is what people write."""
+    return PRESETS if task == "train" else tuple(INFERENCE)
 
-    A name that this kind of device does not have falls back to the step before it on the other ladder that
-    exists here (`cuda-graph` on a CPU is `no-sync`); `preset_used` says which. Raises UserError for a name
-    that exists nowhere, with the nearest that does.
+
+def preset(name: str, device_kind: str, base: Tuning | None = None, *, task: Task = "train") -> Tuning:
+    """The tuning that `name` stands for on `device_kind` (cpu, cuda, sim), of training all steps before it
+    included.
+
+    A name of training that this kind of device does not have falls back to the step before it on the other
+    ladder that exists here (`cuda-graph` on a CPU is `no-sync`); `preset_used` says which. Raises UserError
+    for a name that exists nowhere, with the nearest that does.
     """
-    used = preset_used(name, device_kind)
+    used = preset_used(name, device_kind, task=task)
     tuning = base or Tuning()
+    if task == "infer":
+        return dataclasses.replace(tuning, residency="device", **INFERENCE[used])  # type: ignore[arg-type]
     for step, change in LADDERS[device_kind]:
         tuning = dataclasses.replace(tuning, **change)  # type: ignore[arg-type]
         if step == used:
@@ -63,12 +88,17 @@ def preset(name: str, device_kind: str, base: Tuning | None = None) -> Tuning:
     return tuning
 
 
-def preset_used(name: str, device_kind: str) -> str:
-    """The preset that stands for `name` on this kind of device: itself, else the nearest step before it."""
-    if name not in PRESETS:
-        near = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(PRESETS)}"
+def preset_used(name: str, device_kind: str, *, task: Task = "train") -> str:
+    """The preset that stands for `name` on this kind of device: itself, else the nearest step before it.
+
+    One of inference always stands for itself: where a device cannot run it, it is skipped.
+    """
+    if name not in presets(task):
+        near = difflib.get_close_matches(name, presets(task), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(presets(task))}"
         raise UserError(f"unknown tuning {name!r}{hint}")
+    if task == "infer":
+        return name
     here = [step for step, _ in LADDERS[device_kind]]
     if name in here:
         return name

@@ -19,6 +19,7 @@ from breakeven.records.lines import Ceiling
 from breakeven.runner.seat import Seat, alive, attempt, close_seat, open_seat
 from breakeven.runner.session import Session, now
 from breakeven.runner.survey import fingerprint_of, survey
+from breakeven.workloads.fetch import cache_dir
 
 METHOD = 1
 """Version of how ceilings are measured: part of the cache's name, so that another method starts a new one."""
@@ -260,7 +261,4 @@ def remember(lines: Sequence[Ceiling]) -> None:
 
 
 def _cache(fingerprint_id: str) -> Path:
-    """$BREAKEVEN_CACHE, else ~/.cache/breakeven."""
-    named = os.environ.get("BREAKEVEN_CACHE")
-    root = Path(named).expanduser() if named else Path.home() / ".cache" / "breakeven"
-    return root / "ceilings" / f"{METHOD}-{fingerprint_id}.jsonl"
+    return cache_dir() / "ceilings" / f"{METHOD}-{fingerprint_id}.jsonl"

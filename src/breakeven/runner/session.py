@@ -20,7 +20,7 @@ from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open
 from breakeven.runner.study import Study
 from breakeven.runner.wire import case_to_json
 from breakeven.runtimes import BUILD_CACHE
-from breakeven.timing.loop import Phase
+from breakeven.timing.plan import Phase
 from breakeven.timing.readings import Null
 
 PHASES = get_args(Phase)
@@ -256,9 +256,11 @@ def attempt_line(
 
 
 def label(planned: PlannedCase) -> str:
-    """What a person calls this case: model, device, tuning, batch."""
-    work = planned.case.work
-    return f"{work.model} {planned.case.device.label} {planned.tuning_name} b{work.batch}"
+    """What a person calls this case: model, device, tuning, precision where one was set, batch."""
+    work, precision = planned.case.work, planned.case.tuning.precision
+    told = precision == "default" or precision in planned.tuning_name.split()
+    named = planned.tuning_name if told else f"{planned.tuning_name} {precision}"
+    return f"{work.model} {planned.case.device.label} {named} b{work.batch}"
 
 
 def now() -> str:

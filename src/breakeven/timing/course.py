@@ -43,6 +43,7 @@ class Course:
     min_block_ns: int
     limit_ns: int
     max_blocks: int
+    epochs: bool = True
     n_steps: int = 1
     position: int = 0
     warmup: bool = True
@@ -51,7 +52,7 @@ class Course:
     blocks: list[Block] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.wraps = self.prepared.steps_per_epoch < 2
+        self.wraps = not self.epochs or self.prepared.steps_per_epoch < 2
 
     @property
     def slots(self) -> int:

@@ -1,4 +1,4 @@
-"""The one loop that times training steps: cold step, warm-up, steady blocks, epoch boundary, evaluation.
+"""The one loop that times steps: cold step, warm-up, steady blocks; in training epoch boundaries; evaluation.
 
 Knows nothing about frameworks, files or what the numbers mean; it calls a `Prepared` and reads a clock.
 
@@ -10,22 +10,22 @@ are then added until the interval of their median is tight, or the time is used.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from breakeven.errors import Mismatch
 from breakeven.records.lines import Block
 from breakeven.runtimes import Evaluation, Prepared
 from breakeven.stats import median_interval, steady
-from breakeven.timing.clocks import Clock, both_timers, resolution_ns, timed_ns
-from breakeven.timing.course import RESERVE, Course
+from breakeven.timing.clocks import Clock, both_timers, resolution_ns
+from breakeven.timing.course import Course
 from breakeven.timing.parts import Parts, split
+from breakeven.timing.plan import BOUNDARY_SHARE, Plan, Progress, Tell, silent
+from breakeven.timing.scoring import evaluated
 from breakeven.timing.watching import Probe, watching
-
-Phase = Literal["warm-up", "steps", "boundary", "evaluation", "epoch"]
 
 WINDOW = 10
 """Most blocks in a window of warm-up: a fall as large as the noise is significant in twice as many."""
@@ -37,74 +37,8 @@ MOST_OVERLAP = 0.05
 """Share of a block that its edges may have added without a flag."""
 LEAST_BLOCKS = 3
 """Steady blocks measured even beyond the budget, unless a single step exceeds it."""
-COLD_EVALUATIONS = 5
-"""A first evaluation of more than this many times the time for all of them stands for itself."""
 MAX_LOSSES = 5000
 """Losses kept of one sampling, the first ones: later steps of two devices cannot be compared anyway."""
-WARMUP_SHARE, EVAL_SHARE, BOUNDARY_SHARE = 0.4, 0.1, 0.1
-"""Shares of the budget: limits of warm-up and evaluation where the plan sets none, and of boundaries."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """How long and how well to sample; times in seconds by the clock used.
-
-    `budget_s` bounds all but the cold step: warm-up (at most `warmup_s`, None: 40 % of it), evaluation (about
-    `eval_s`, None: 10 %; 0: none), epoch boundaries (10 %), and the steady blocks, which get what warm-up
-    leaves. Slow steps go beyond it: one to warm up, three steady ones (one if it alone exceeds their share),
-    one at the boundary, one batch of evaluation. A step's parts come on top: 10 %, of slow steps up to 30 %.
-
-    `tight` is the relative half width of the median's 95 % interval at which sampling ends, after at least
-    `min_blocks` blocks and `min_s` seconds (an energy counter needs some). `max_blocks` counts every block
-    recorded. `min_block_ns`: a block pays one fill and drain of the device's queue, about 20 us on CUDA,
-    which is 0.1 % of the default.
-    """
-
-    budget_s: float
-    warmup_s: float | None = None
-    eval_s: float | None = None
-    tight: float = 0.01
-    min_blocks: int = 8
-    max_blocks: int = 400
-    min_s: float = 0.0
-    min_block_ns: int = 20_000_000
-    boundary: bool = True
-
-    def __post_init__(self) -> None:
-        if not (0 < self.budget_s < math.inf and self.tight > 0):
-            raise ValueError(f"a plan needs a positive budget and tightness: {self}")
-        if min(self.warmup_ns, self.eval_ns) < 0 or self.steady_ns <= 0:
-            raise ValueError(f"warm-up and evaluation leave no time for steady blocks: {self}")
-        if self.min_blocks < 6 or self.max_blocks < 2 * self.min_blocks + RESERVE:
-            # Fewer than 6 blocks have no 95 % interval of their median; warm-up may use half of the most.
-            raise ValueError(f"a plan needs 6 blocks or more, and more than twice as many at most: {self}")
-
-    @property
-    def budget_ns(self) -> float:
-        return 1e9 * self.budget_s
-
-    @property
-    def warmup_ns(self) -> float:
-        return WARMUP_SHARE * self.budget_ns if self.warmup_s is None else 1e9 * self.warmup_s
-
-    @property
-    def eval_ns(self) -> float:
-        return EVAL_SHARE * self.budget_ns if self.eval_s is None else 1e9 * self.eval_s
-
-    @property
-    def steady_ns(self) -> float:
-        """What is left for steady blocks if all others use their limits."""
-        return self.budget_ns * (1 - BOUNDARY_SHARE) - self.warmup_ns - self.eval_ns
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """Where a sampling stands. `done` is the share (0..1) of the phase; None is not known yet."""
-
-    phase: Phase
-    step_ns: float | None = None
-    relative_half_width: float | None = None
-    done: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +49,7 @@ class Samples:
     `memory_cold` was read after warm-up, `memory_warm` after the steady blocks with peaks restarted between.
     `probes` is what each probe reported. `clock_ns` is the clock's resolution, None where it showed none.
     `timers_ns`: one more block by the host's clock and by the device's own timer, where the device has one.
-    `parts`: the parts of a step, or why they were not timed.
+    `parts`: the parts of a step, or why they were not timed. `calls_ns`: single calls of inference, in order.
     """
 
     cold_ns: int
@@ -131,9 +65,36 @@ class Samples:
     clock_ns: int | None = None
     timers_ns: tuple[int, int] | None = None
     parts: Parts | str = "not timed"
+    calls_ns: tuple[int, ...] = ()
 
 
-Tell = Callable[[Progress], None]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stream:
+    """Steps one after the other, cold, warmed up and steady: what every sampling begins with.
+
+    `settled`: warm-up found the steady state; `tight`: the blocks' median is. `losses`: those of warm-up.
+    """
+
+    course: Course
+    cold_ns: int
+    settled: bool
+    tight: bool
+    losses: tuple[float, ...]
+    counters_moved: Mapping[str, int]
+    memory_cold: Mapping[str, float]
+    memory_warm: Mapping[str, float]
+    probes: Mapping[str, Mapping[str, Any]]
+    overlap_ns: float
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        block_ns = median(_steady_ns(self.course))
+        return {
+            "not_steady": not self.settled,
+            "not_converged": not self.tight,
+            "coarse_clock": bool(self.course.resolution) and block_ns < self.course.fine_ns,
+            "short_block": self.overlap_ns > MOST_OVERLAP * block_ns,
+        }
 
 
 def sample_training(
@@ -154,13 +115,46 @@ def sample_training(
     a step raises.
     """
     clock = clock or prepared.clock or time.perf_counter_ns
-    tell = on_progress or _silent
-    course = _course(prepared, plan, clock)
+    tell = on_progress or silent
+    stream = sample_stream(course_of(prepared, plan, clock), plan, watch=watch, tell=tell)
+    course = stream.course
+    timers_ns = timers(course)
+    parts = split(course, plan.budget_ns, steady_step_ns(course))
+    if plan.boundary and not course.wraps:
+        _boundaries(course, plan, tell)
+    losses = [*stream.losses, *prepared.losses()]
+    eval_blocks, evaluation = evaluated(prepared, plan, clock, tell)
+    finite = tuple(takewhile(math.isfinite, losses))
+    flags = stream.flags | {
+        "short_epoch": course.wraps,
+        "loss_not_finite": len(finite) < len(losses),
+        "parts_disagree": isinstance(parts, Parts) and parts.disagree,
+    }
+    return Samples(
+        cold_ns=stream.cold_ns,
+        blocks=tuple(course.blocks),
+        eval_blocks=eval_blocks,
+        evaluation=evaluation,
+        losses=finite[:MAX_LOSSES],
+        flags=tuple(flag for flag, holds in flags.items() if holds),
+        counters_moved=stream.counters_moved,
+        memory_cold=stream.memory_cold,
+        memory_warm=stream.memory_warm,
+        probes=stream.probes,
+        clock_ns=course.resolution,
+        timers_ns=timers_ns,
+        parts=parts,
+    )
+
+
+def sample_stream(course: Course, plan: Plan, *, watch: Mapping[str, Probe] | None, tell: Tell) -> Stream:
+    """The cold step, warm-up, and the steady blocks, which the probes watch."""
+    prepared, clock = course.prepared, course.clock
     cold_ns = course.cold()
     start = clock()
     settled = _warm_up(course, plan, tell)
     memory_cold = dict(prepared.memory())
-    losses = list(prepared.losses())
+    losses = prepared.losses()
     prepared.reset_memory()
     idle_since = clock()
     with watching(watch or {}) as seen:
@@ -171,42 +165,21 @@ def sample_training(
         before = dict(prepared.counters())
         tight = _steady_blocks(course, plan, max(left, plan.steady_ns), tell)
         after = dict(prepared.counters())
-    overlap_ns, block_ns = course.overlap_ns, median(_steady_ns(course))
-    memory_warm = dict(prepared.memory())
-    timers_ns = _timers(course)
-    parts = split(course, plan.budget_ns, median(_steady_steps(course)))
-    if plan.boundary and not course.wraps:
-        _boundaries(course, plan, tell)
-    losses += prepared.losses()
-    eval_blocks, evaluation = _evaluate(prepared, plan, clock, tell)
-    finite = tuple(takewhile(math.isfinite, losses))
-    flags = {
-        "not_steady": not settled,
-        "not_converged": not tight,
-        "coarse_clock": bool(course.resolution) and block_ns < course.fine_ns,
-        "short_block": overlap_ns > MOST_OVERLAP * block_ns,
-        "short_epoch": course.wraps,
-        "loss_not_finite": len(finite) < len(losses),
-        "parts_disagree": isinstance(parts, Parts) and parts.disagree,
-    }
-    return Samples(
+    return Stream(
+        course=course,
         cold_ns=cold_ns,
-        blocks=tuple(course.blocks),
-        eval_blocks=eval_blocks,
-        evaluation=evaluation,
-        losses=finite[:MAX_LOSSES],
-        flags=tuple(flag for flag, holds in flags.items() if holds),
+        settled=settled,
+        tight=tight,
+        losses=losses,
         counters_moved=moved(before, after),
         memory_cold=memory_cold,
-        memory_warm=memory_warm,
+        memory_warm=dict(prepared.memory()),
         probes=seen,
-        clock_ns=course.resolution,
-        timers_ns=timers_ns,
-        parts=parts,
+        overlap_ns=course.overlap_ns,
     )
 
 
-def _timers(course: Course) -> tuple[int, int] | None:
+def timers(course: Course) -> tuple[int, int] | None:
     """One block more, by both timers; it is not recorded, as recording events may cost something."""
     prepared = course.prepared
     if prepared.device_span is None:
@@ -220,7 +193,8 @@ def _timers(course: Course) -> tuple[int, int] | None:
     return both_timers(course.clock, prepared.sync, prepared.device_span, work)
 
 
-def _course(prepared: Prepared, plan: Plan, clock: Clock) -> Course:
+def course_of(prepared: Prepared, plan: Plan, clock: Clock, *, epochs: bool = True) -> Course:
+    """The empty record of a sampling, its blocks bounded so that enough of them fit into the budget."""
     return Course(
         prepared=prepared,
         clock=clock,
@@ -229,6 +203,7 @@ def _course(prepared: Prepared, plan: Plan, clock: Clock) -> Course:
         # Doubling overshoots by up to two: with half its share each, `min_blocks` blocks fit into the budget.
         limit_ns=max(1, int(plan.steady_ns / (2 * plan.min_blocks))),
         max_blocks=plan.max_blocks,
+        epochs=epochs,
     )
 
 
@@ -306,40 +281,6 @@ def _boundaries(course: Course, plan: Plan, tell: Tell) -> None:
             return
 
 
-def _evaluate(
-    prepared: Prepared, plan: Plan, clock: Clock, tell: Tell
-) -> tuple[tuple[Block, ...], Evaluation | None]:
-    """Evaluations of 1, 2, 4, ... batches until the time is used or the whole test set was scored warm.
-
-    The first call pays for kernels and buffers (on CUDA ten times a warm one), so a second one follows even
-    where the time is used, unless a batch takes so long that the first cannot weigh much.
-    """
-    blocks: list[Block] = []
-    found: Evaluation | None = None
-    limit, start, batches = plan.eval_ns, clock(), 1
-    while limit > 0:
-        ns, found = _evaluation(prepared, batches, clock)
-        blocks.append(Block(n_steps=found.steps, samples=found.samples, ns=ns, warmup=not blocks))
-        spent = clock() - start
-        tell(Progress(phase="evaluation", done=min(1.0, spent / limit)))
-        whole = found.steps < batches or found.samples == prepared.eval_samples
-        late = spent + (1 if whole else 2) * ns > limit
-        if len(blocks) == 1 and late and ns <= COLD_EVALUATIONS * limit:
-            continue
-        if (whole and len(blocks) > 1) or late or batches >= 2**20:
-            break
-        batches *= 1 if whole else 2
-    if len(blocks) == 1:  # nothing warmer follows: it has to stand for itself
-        blocks = [Block(n_steps=blocks[0].n_steps, samples=blocks[0].samples, ns=blocks[0].ns)]
-    return tuple(blocks), found
-
-
-def _evaluation(prepared: Prepared, batches: int, clock: Clock) -> tuple[int, Evaluation]:
-    found: list[Evaluation] = []
-    ns = timed_ns(clock, prepared.sync, lambda: found.append(prepared.evaluate(batches)))
-    return ns, found[0]
-
-
 def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
     """By how much each counter changed, those that stood still left out."""
     changes = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
@@ -350,9 +291,6 @@ def _steady_ns(course: Course) -> list[int]:
     return [block.ns for block in course.blocks if not (block.warmup or block.boundary)]
 
 
-def _steady_steps(course: Course) -> list[float]:
-    return [block.ns / block.n_steps for block in course.blocks if not (block.warmup or block.boundary)]
-
-
-def _silent(progress: Progress) -> None:
-    """Nobody wants to know."""
+def steady_step_ns(course: Course) -> float:
+    """Median nanoseconds a step over the steady blocks."""
+    return median(b.ns / b.n_steps for b in course.blocks if not (b.warmup or b.boundary))

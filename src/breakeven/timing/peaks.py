@@ -10,7 +10,8 @@ from statistics import median
 
 from breakeven.runtimes import Evaluation, Peak, Prepared
 from breakeven.timing.clocks import Clock
-from breakeven.timing.loop import Plan, sample_training
+from breakeven.timing.loop import sample_training
+from breakeven.timing.plan import Plan
 from breakeven.timing.watching import Probe
 
 TIGHT = 0.03

@@ -1,4 +1,4 @@
-"""The data sets that can be named, each prepared as uint8 images of 3x32x32 and verified by its hash.
+"""The data sets that can be named, each prepared as uint8 images of one shape and verified by its hash.
 
 Knows nothing about frameworks, loaders or normalisation on a device: it ships the statistics only.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.errors import UserError
-from breakeven.workloads import prepare
+from breakeven.workloads import photos, prepare
 from breakeven.workloads.cifar import ARCHIVE, ARCHIVE_MD5, FOLDER
 
 Channels = tuple[float, float, float]
@@ -36,7 +36,8 @@ class DataEntry:
     n_train: int
     n_test: int
     classes: int
-    mean: Channels  # of the prepared train images / 255
+    shape: tuple[int, int, int] = (3, 32, 32)  # channels, height, width of an image
+    mean: Channels  # of the prepared train images / 255; of `photos` those of ImageNet
     std: Channels
     labelled: bool  # False: labels are noise and no accuracy is ever reported
     how_to_get: tuple[str, ...]
@@ -56,7 +57,7 @@ class DataEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSet:
-    """One prepared split: images uint8 [N, 3, 32, 32], labels int64 [N], content_hash of just this split."""
+    """One prepared split: images uint8 [N, C, H, W], labels int64 [N], content_hash of just this split."""
 
     name: str
     split: str
@@ -92,6 +93,12 @@ def load(name: str, split: str, *, root: Path | None = None, download: bool = Fa
     return DataSet(name=name, split=split, images=images, labels=labels, content_hash=found)
 
 
+def normalized(known: DataEntry, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(image / 255 - mean) / std by channel, uint8 [N, C, H, W] -> float32: what every net is given."""
+    mean, std = (np.asarray(v, np.float32)[:, None, None] for v in (known.mean, known.std))
+    return (images.astype(np.float32) / np.float32(255) - mean) / std
+
+
 def missing(name: str, *, root: Path | None = None) -> str | None:
     """Why a data set can't be loaded here, in one line with every way to get it; None where it is found."""
     entry(name)
@@ -117,7 +124,7 @@ def _verify(
     known: DataEntry, split: str, images: NDArray[np.uint8], labels: NDArray[np.int64], found: str
 ) -> None:
     n = known.n_train if split == "train" else known.n_test
-    if images.shape != (n, 3, 32, 32) or labels.shape != (n,):
+    if images.shape != (n, *known.shape) or labels.shape != (n,):
         raise UserError(f"{known.name} {split} has {len(images)} images, not {n}; get the files again")
     if known.split_hashes and found != known.split_hashes[SPLITS.index(split)]:
         raise UserError(f"{known.name} {split} is not version {known.version}; get the original files again")
@@ -201,6 +208,26 @@ DATA: dict[str, DataEntry] = {
             labelled=False,
             how_to_get=("it is computed: nothing to get",),
         ),
+        DataEntry(
+            name="photos",
+            version="1, of scikit-learn's china.jpg and flower.jpg",
+            preparation="crops of 224 pixels to the height, bilinear to 224x224, half of them mirrored",
+            split_hashes=(
+                "2ddaad1df873270cc48a7fdacce3995303160f8da75320cd5795742dcb5decb1",
+                "76987a07bdefbb63c345cc5ab4d999023058ed2a69bb5c7e6b57b75c270c455d",
+            ),
+            n_train=256,
+            n_test=512,
+            classes=1000,
+            shape=(3, 224, 224),
+            # ImageNet's, as torchvision's: what nets trained on it expect.
+            mean=(0.485, 0.456, 0.406),
+            std=(0.229, 0.224, 0.225),
+            labelled=False,
+            how_to_get=(
+                "pip install scikit-learn pillow (the one ships the pictures, the other reads them)",
+            ),
+        ),
     )
 }
 
@@ -209,4 +236,5 @@ _READERS: dict[str, Reader] = {
     "fashion-mnist": prepare.fashion_mnist,
     "cifar10": prepare.cifar10,
     "synthetic": prepare.synthetic,
+    "photos": photos.photos,
 }

@@ -21,6 +21,12 @@ def data_dir() -> Path:
     return Path(named).expanduser() if named else Path.home() / ".cache" / "breakeven" / "data"
 
 
+def cache_dir() -> Path:
+    """$BREAKEVEN_CACHE, else ~/.cache/breakeven; it may not exist yet."""
+    named = os.environ.get("BREAKEVEN_CACHE")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "breakeven"
+
+
 def places(name: str, root: Path | None = None) -> list[Path]:
     """Folders (or a file, where `root` is one) that may hold a data set, best first.
 

@@ -25,7 +25,10 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conv2d:
-    """Square convolution, no dilation, no groups; weight [out, in, kernel, kernel]."""
+    """Square convolution, no dilation; weight [out, in / groups, kernel, kernel].
+
+    Channels fall into `groups` that do not see each other; as many groups as channels is a depthwise one.
+    """
 
     name: str
     in_channels: int
@@ -34,6 +37,7 @@ class Conv2d:
     stride: int = 1
     padding: int = 0
     bias: bool = False
+    groups: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +62,13 @@ class Linear:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReLU:
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReLU6:
+    """min(max(x, 0), 6)."""
+
     name: str
 
 
@@ -150,7 +161,16 @@ class Residual:
 
 TokenLeaf: TypeAlias = LayerNorm | GELU | Tokens | Attention | ClassToken
 Leaf: TypeAlias = (
-    Conv2d | BatchNorm2d | Linear | ReLU | MaxPool2d | AdaptiveAvgPool2d | Flatten | Dropout | TokenLeaf
+    Conv2d
+    | BatchNorm2d
+    | Linear
+    | ReLU
+    | ReLU6
+    | MaxPool2d
+    | AdaptiveAvgPool2d
+    | Flatten
+    | Dropout
+    | TokenLeaf
 )
 Node: TypeAlias = Leaf | Residual
 
@@ -218,7 +238,7 @@ def out_shape(node: Leaf, shape: Shape) -> Shape:
             return (shape[0], 1, 1)
         case Flatten():
             return (prod(shape),)
-        case ReLU() | GELU() | Dropout():
+        case ReLU() | ReLU6() | GELU() | Dropout():
             return shape
         case BatchNorm2d(channels=channels) if shape[0] == channels:
             return shape
@@ -248,7 +268,7 @@ def parameter_shapes(node: Leaf) -> dict[str, Shape]:
     """Trained tensors of a leaf, as {'weight': shape, 'bias': shape}; empty for a layer without any."""
     match node:
         case Conv2d():
-            weight: Shape = (node.out_channels, node.in_channels, node.kernel, node.kernel)
+            weight: Shape = (node.out_channels, node.in_channels // node.groups, node.kernel, node.kernel)
             return {"weight": weight} | ({"bias": (node.out_channels,)} if node.bias else {})
         case Linear():
             weight = (node.out_features, node.in_features)
@@ -378,7 +398,7 @@ def _products(node: Leaf, shape: Shape, made: Shape) -> tuple[int, int, int]:
     """FLOPs forward, for the gradient of the input and for that of the weights."""
     match node:
         case Conv2d():
-            flops = 2 * prod(made) * node.in_channels * node.kernel**2
+            flops = 2 * prod(made) * (node.in_channels // node.groups) * node.kernel**2
             return flops, flops, flops
         case Linear():
             flops = 2 * prod(made) * node.in_features

@@ -1,4 +1,4 @@
-"""The models that can be named: a small convolutional net in six widths, the ResNets with two stems, ViTs.
+"""The models that can be named: a small convolutional net in six widths, ResNets, MobileNetV2 and ViTs.
 
 Knows nothing about frameworks or weights: it only declares layers.
 simple-cnn-wX has X times as many channels and hidden features as simple-cnn.
@@ -29,9 +29,11 @@ from breakeven.workloads.layers import (
     layer_costs,
     parameter_count,
 )
+from breakeven.workloads.mobilenet import mobilenetv2
 from breakeven.workloads.vit import vit
 
 InputShape = tuple[int, int, int]
+IMAGENET_SHAPE: InputShape = (3, 224, 224)
 Builder = Callable[[int, InputShape], tuple[Node, ...]]  # (num_classes, input_shape) -> nodes
 
 
@@ -41,7 +43,7 @@ class ModelFacts:
 
     name: str
     parameters: int  # 10 classes, 3x32x32
-    parameters_1000: int  # 1000 classes
+    parameters_1000: int  # 1000 classes; of 3x224x224 where the net is meant for it
     forward_flops_32: int  # 10 classes, 3x32x32
     forward_flops_224: int | None  # 1000 classes, 3x224x224; None where the net is not meant for it
 
@@ -62,6 +64,13 @@ def model(name: str, *, num_classes: int = 10, input_shape: InputShape = (3, 32,
     return made
 
 
+def for_imagenet(name: str) -> bool:
+    """Whether a net is built for images of 3x224x224; it may take smaller ones, too."""
+    return name in ("mobilenetv2", "vit-base-16") or (
+        name.startswith("resnet") and not name.endswith("-cifar")
+    )
+
+
 def describe() -> list[ModelFacts]:
     """Facts of every model, in the order of MODELS."""
     return [_facts(name) for name in MODELS]
@@ -69,12 +78,11 @@ def describe() -> list[ModelFacts]:
 
 def _facts(name: str) -> ModelFacts:
     small = model(name)
-    imagenet = name.startswith("resnet") and not name.endswith("-cifar")
-    large = model(name, num_classes=1000, input_shape=(3, 224, 224)) if imagenet else None
+    large = model(name, num_classes=1000, input_shape=IMAGENET_SHAPE) if for_imagenet(name) else None
     return ModelFacts(
         name=name,
         parameters=parameter_count(small),
-        parameters_1000=parameter_count(model(name, num_classes=1000)),
+        parameters_1000=parameter_count(large or model(name, num_classes=1000)),
         forward_flops_32=forward_flops(small),
         forward_flops_224=forward_flops(large) if large else None,
     )
@@ -210,7 +218,15 @@ def _width_series() -> dict[str, Builder]:
 
 def _vit_family() -> dict[str, Builder]:
     sizes = {"vit-tiny": (192, 3), "vit-small": (384, 6), "vit-base": (768, 12)}
-    return {name: partial(vit, width=width, heads=heads) for name, (width, heads) in sizes.items()}
+    small: dict[str, Builder] = {
+        name: partial(vit, width=width, heads=heads) for name, (width, heads) in sizes.items()
+    }
+    return small | {"vit-base-16": partial(vit, width=768, heads=12, patch=16)}
 
 
-MODELS: dict[str, Builder] = {**_width_series(), **_resnet_family(), **_vit_family()}
+MODELS: dict[str, Builder] = {
+    **_width_series(),
+    **_resnet_family(),
+    "mobilenetv2": mobilenetv2,
+    **_vit_family(),
+}

@@ -1,7 +1,7 @@
-"""How each data set becomes uint8 images of 3x32x32.
+"""How each data set becomes uint8 images, of 3x32x32 but for `photos`.
 
 Knows nothing about hashes or the catalog: it finds files, reads and reshapes them.
-Every reader takes (split, root, whether to download) and returns images uint8 [N, 3, 32, 32] and
+Every reader takes (split, root, whether to download) and returns images uint8 [N, C, H, W] and
 labels int64 [N], or None where the files are not here.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.errors import UserError
-from breakeven.workloads import fetch
+from breakeven.workloads import fetch, photos
 from breakeven.workloads.cifar import ARCHIVE, find_cifar10, read_cifar10
 from breakeven.workloads.idx import read_idx
 from breakeven.workloads.philox import derive, integers, octets, permutation
@@ -40,6 +40,8 @@ def present(name: str, root: Path | None = None) -> bool:
             return all(_fashion_files(split, root) is not None for split in FASHION_STEMS)
         case "cifar10":
             return _cifar_source(root) is not None
+        case "photos":
+            return photos.present()
     return True
 
 

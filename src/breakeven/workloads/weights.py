@@ -1,4 +1,4 @@
-"""Initial weights of a declared model, equal bit for bit for every runtime and processor.
+"""Weights of a declared model drawn from a seed, equal bit for bit for every runtime and processor.
 
 Knows nothing about frameworks: names and shapes are those of the declared layers.
 Convolutions have the variance of Kaiming's normal initialisation (He et al. 2015: 2 / fan out for ReLU),
@@ -23,6 +23,8 @@ from breakeven.workloads.layers import (
     Leaf,
     Linear,
     Model,
+    Residual,
+    Shape,
     Tokens,
     leaves,
     parameter_shapes,
@@ -55,6 +57,38 @@ def initial_weights(model: Model, seed: int) -> Weights:
     return weights
 
 
+def declared_shapes(model: Model) -> dict[str, Shape]:
+    """Name and shape of every tensor that `initial_weights` makes, in its order."""
+    shapes: dict[str, Shape] = {}
+    for leaf in leaves(model.nodes):
+        shapes |= {f"{leaf.name}.{part}": shape for part, shape in parameter_shapes(leaf).items()}
+        if isinstance(leaf, BatchNorm2d):
+            shapes |= {f"{leaf.name}.running_{part}": (leaf.channels,) for part in ("mean", "var")}
+    return shapes
+
+
+def drawn_for_inference(model: Model, seed: int) -> Weights:
+    """The initial weights, damped so that activations stay where trained ones are.
+
+    Without statistics of real batches every residual block doubles the variance: activations of ResNet101
+    reach 5e5 and overflow FP16. With each branch divided by the root of their number, all blocks together
+    multiply it by e.
+    """
+    weights = initial_weights(model, seed)
+    blocks = sum(isinstance(node, Residual) for node in model.nodes)
+    return damped(model, weights, 1 / sqrt(blocks)) if blocks else weights
+
+
+def damped(model: Model, weights: Weights, factor: float) -> Weights:
+    """The weights with the last batch norm of each residual branch scaled; the same object without any."""
+    blocks = [node for node in model.nodes if isinstance(node, Residual)]
+    last = [[leaf.name for leaf in leaves(b.main) if isinstance(leaf, BatchNorm2d)][-1:] for b in blocks]
+    scaled = {f"{name}.weight" for names in last for name in names}
+    if not scaled:
+        return weights
+    return {name: value * np.float32(factor) if name in scaled else value for name, value in weights.items()}
+
+
 def weights_hash(weights: Weights) -> str:
     """SHA-256 over names (sorted), shapes and little-endian float32 bytes, hexadecimal."""
     digest = hashlib.sha256()
@@ -80,9 +114,10 @@ def _bound(leaf: Leaf, part: str) -> float:
     """Half the width of the uniform distribution of a leaf's tensor."""
     match leaf:
         case Conv2d() if part == "weight":
-            return sqrt(6 / (leaf.out_channels * leaf.kernel**2))  # variance bound^2 / 3 = 2 / fan out
+            # Variance bound^2 / 3 = 2 / fan out, of what one input reaches: its own group.
+            return sqrt(6 / (leaf.out_channels // leaf.groups * leaf.kernel**2))
         case Conv2d():
-            return 1 / sqrt(leaf.in_channels * leaf.kernel**2)
+            return 1 / sqrt(leaf.in_channels // leaf.groups * leaf.kernel**2)
         case Linear():
             return 1 / sqrt(leaf.in_features)
         case Tokens():

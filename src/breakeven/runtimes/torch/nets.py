@@ -111,7 +111,13 @@ def _leaf(node: layers.Leaf) -> nn.Module:
     match node:
         case layers.Conv2d():
             return nn.Conv2d(
-                node.in_channels, node.out_channels, node.kernel, node.stride, node.padding, bias=node.bias
+                node.in_channels,
+                node.out_channels,
+                node.kernel,
+                node.stride,
+                node.padding,
+                groups=node.groups,
+                bias=node.bias,
             )
         case layers.BatchNorm2d():
             return nn.BatchNorm2d(node.channels, eps=node.eps, momentum=node.momentum)
@@ -120,6 +126,8 @@ def _leaf(node: layers.Leaf) -> nn.Module:
         case layers.ReLU():
             # In place, as torchvision's: no layer before a ReLU keeps its output for the backward pass.
             return nn.ReLU(inplace=True)
+        case layers.ReLU6():
+            return nn.ReLU6(inplace=True)
         case layers.MaxPool2d():
             return nn.MaxPool2d(node.kernel, node.stride, node.padding)
         case layers.AdaptiveAvgPool2d():

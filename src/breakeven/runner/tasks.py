@@ -1,0 +1,107 @@
+"""What a study means by its task: the defaults of inference, and what only the other task has.
+
+Knows nothing about machines.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from breakeven.errors import UserError
+from breakeven.records.case import Recipe
+from breakeven.records.tuning import INFERENCE, preset, presets
+from breakeven.runner.study import LEAVE_ONE_OUT, NamedTuning, Study
+
+if TYPE_CHECKING:
+    from breakeven.runner.schema import StudyKeys
+    from breakeven.workloads.data import DataEntry
+
+
+def weights(keys: "StudyKeys") -> dict[str, str]:
+    """The sources of trained weights by model."""
+    from breakeven.runner.values import ANY
+
+    one = keys.model[0] if len(set(keys.model)) == 1 else ANY
+    return {one if name == ANY else name: source for name, source in keys.weights.items()}
+
+
+def settled(study: Study) -> Study:
+    """The study with its files named by what they hold. A path would say who measured, and results may be
+    mailed. Weights and calibration images are read, and kept where every runtime finds them.
+
+    Raises UserError where a file cannot be read or does not fit.
+    """
+    from breakeven.workloads import calibration, data
+
+    entries = [data.entry(name) for name in study.data]
+    weights = {name: _kept(name, source, entries) for name, source in study.weights.items()}
+    recipe = study.calibration
+    if not calibration.RECIPE.fullmatch(recipe):
+        if len({known.shape for known in entries}) > 1:
+            raise UserError("a folder of calibration images serves data of one size: name one data set")
+        recipe = calibration.keep(Path(recipe).expanduser(), entries[0])
+    return dataclasses.replace(study, weights=weights, calibration=recipe)
+
+
+def _kept(name: str, source: str, entries: Sequence["DataEntry"]) -> str:
+    """`sha256:` of a model's weights, which must fit the classes and the image size of each data set."""
+    from breakeven.workloads import sources
+    from breakeven.workloads.models import model
+
+    found = set()
+    for known in entries:
+        net = model(name, num_classes=known.classes, input_shape=known.shape)
+        if sources.IDENTITY.fullmatch(source):
+            sources.kept(source, net)
+            found.add(source)
+        else:
+            found.add(sources.keep(sources.read(source, net)))
+    (identity,) = found  # the same numbers whatever the data set
+    return identity
+
+
+def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What an inference is where its study does not say.
+
+    Each model gets images of its size; a runtime without tunings stands for the first preset that is its own.
+    """
+    from breakeven.workloads.models import for_imagenet
+
+    given, found = keys.model_fields_set, dict[str, Any]()
+    if "tuning" not in given:
+        first = {preset(name, "cpu", task="infer").runtime: name for name in reversed(INFERENCE)}
+        own = [first[name] for name in fields["runtime"] if name in first]
+        whole = len(own) == len(fields["runtime"])
+        names = own if whole else presets("infer")[:1]
+        found["tuning"] = tuple(NamedTuning(name=name, preset=name) for name in names)
+        found["runtime"] = (None,) if whole else fields["runtime"]
+    if "data" not in given:
+        large = [name for name in fields["model"] if for_imagenet(name)]
+        small = [name for name in fields["model"] if name not in large]
+        found["data"] = (*(("photos",) if large else ()), *(("digits",) if small else ()))
+        if large and small:
+            cross = [
+                {"model": tuple(large), "data": ("digits",)},
+                {"model": tuple(small), "data": ("photos",)},
+            ]
+            found["exclude"] = (*fields["exclude"], *cross)
+    return found
+
+
+def contradiction(study: Study) -> tuple[tuple[str | int, ...], str] | None:
+    """What only the other task has: presets, whole runs, a recipe, trained weights."""
+    known = (*presets(study.task), *((LEAVE_ONE_OUT,) if study.task == "train" else ()))
+    word = {"train": "training", "infer": "inference"}[study.task]
+    if odd := [tuning.preset for tuning in study.tuning if tuning.preset not in known]:
+        return ("tuning",), f"{odd[0]!r} is no tuning of {word}; known: {', '.join(known)}"
+    if study.task == "infer" and study.full:
+        return ("full",), "whole runs are trained: inference has none"
+    if study.task == "infer" and study.recipe != Recipe():
+        return ("recipe",), "is how a model is trained: inference has none"
+    if study.task == "train" and study.weights:
+        return ("weights",), "are of inference: training draws its own from the seed"
+    if odd := [name for name in study.weights if name not in study.model]:
+        text = "name the model: {MODEL: SOURCE}" if odd[0] == "*" else f"{odd[0]!r} is no model of this study"
+        return ("weights",), text
+    return None
