@@ -22,6 +22,7 @@ from breakeven.runner.survey import Survey, fingerprint_of, survey
 from breakeven.runner.tasks import settled
 
 if TYPE_CHECKING:
+    from breakeven.analysis.predict.types import Prediction
     from breakeven.analysis.trend import Trend
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "look",
     "measure",
     "plan",
+    "predict",
     "published_beside",
     "read",
     "results_folder",
@@ -114,6 +116,14 @@ def trend(metric: str, segment: str = "datacenter", *, frontier: bool = False) -
     from breakeven.analysis.trend import trend as _trend
 
     return _trend(metric, segment_named(segment), frontier=frontier)
+
+
+def predict(results: Sequence[Results], names: str, *, show_all: bool = False) -> "Prediction":
+    """The cases of these results on devices that are not here (`"L4, RTX 4090"`). Raises UserError."""
+    # Imported here: most uses of the library need no forecast.
+    from breakeven.analysis.predict import predict as _predict
+
+    return _predict(results, understand(results, show_all=show_all), names)
 
 
 def overrides(values: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:

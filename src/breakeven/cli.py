@@ -386,6 +386,36 @@ def trend(
     return OK
 
 
+@app.command()
+def predict(
+    results: Results,
+    wanted: Annotated[
+        str, typer.Option("--for", metavar="NAMES", help="GPUs and CPUs of the catalog: 'L4, RTX 4090'.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", help=".html .md .csv .json .svg .png .txt")
+    ] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """What these cases would take on hardware that is not here, with the method's error."""
+    from breakeven import api
+    from breakeven import report as reports
+    from breakeven.report import predict as predictions
+
+    found = api.predict([_read(name) for name in results], wanted, show_all=show_all)
+    if out is not None:
+        reports.write_prediction(found, out)
+        if not quiet:
+            print(f"Saved {out}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(predictions.document(found), allow_nan=False))
+    elif out is None:
+        print(reports.text(predictions.report(found), width=_width(), colour=_colour()), end="")
+    return OK
+
+
 def _read(name: str) -> Any:
     from breakeven.records import file
 

@@ -15,10 +15,14 @@ from breakeven.report.text import text
 from breakeven.report.view import Report
 
 if TYPE_CHECKING:
+    from breakeven.analysis.predict.types import Prediction
     from breakeven.analysis.published import PublishedFindings
     from breakeven.analysis.trend import Trend
 
-__all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_trend"]
+__all__ = [
+    "SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_prediction",
+    "write_trend",
+]  # fmt: skip
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
 
@@ -55,6 +59,14 @@ def write_trend(found: "Trend", path: str | Path) -> None:
 
     made = trend.report(found)
     _write(made, Path(path), lambda: trend.document(found), lambda: trend.sheet(found))
+
+
+def write_prediction(found: "Prediction", path: str | Path) -> None:
+    """Writes forecasts in the format of the path's suffix, whole or not at all. UserError as `write`."""
+    from breakeven.report import predict
+
+    made = predict.report(found)
+    _write(made, Path(path), lambda: predict.document(found), lambda: predict.sheet(found))
 
 
 def _content(

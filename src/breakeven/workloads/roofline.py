@@ -57,7 +57,7 @@ def floor(
     forward = backward = memory = flops = moved = 0.0
     for cost in layers.layer_costs(model, dtype_bytes):
         for back in (False, True) if training else (False,):
-            work, traffic = _work(cost, batch, back)
+            work, traffic = work_of(cost, batch, back)
             arithmetic_s, traffic_s = work / flop_per_s, traffic / byte_per_s
             seconds = max(arithmetic_s, traffic_s)
             flops, moved = flops + work, moved + traffic
@@ -74,7 +74,7 @@ def floor(
     )
 
 
-def _work(cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
+def work_of(cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
     """(FLOPs, bytes) of a layer's forward or backward pass over a batch."""
     if not back:
         return batch * cost.flops, batch * (cost.bytes_read + cost.bytes_written) + cost.weight_bytes
