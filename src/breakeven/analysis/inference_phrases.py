@@ -18,6 +18,7 @@ from breakeven.analysis.inference_findings import (
     SaturationFinding,
 )
 from breakeven.analysis.inference_saturation import span
+from breakeven.analysis.load import load_sentences
 from breakeven.analysis.naming import without_numerics
 from breakeven.units import format_duration, format_ratio_interval
 
@@ -36,6 +37,7 @@ def inference_sentences(found: Inference, cases: Sequence[CaseFinding]) -> list[
     said += turns
     said += list(_saturations(found))[-1 if turns else 0 :]
     said += _frontiers(found, cases)
+    said += load_sentences(found.loads, cases)
     return said
 
 
