@@ -32,7 +32,7 @@ $(VENV)/setup.stamp: $(VENV)/pip.stamp pyproject.toml
 	touch $@
 
 $(VENV)/runtimes.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(PIP_EDITABLE) '.[onnx,openvino]'
+	$(PIP_EDITABLE) '.[onnx,openvino,load]'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml

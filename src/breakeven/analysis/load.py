@@ -58,11 +58,10 @@ def _finding(lines: Sequence[Load], source: str) -> LoadFinding:
     limit_ns = first.settings.get("server_target_latency_ns")
     rates = [rate for line in used if (rate := _rate(line)) is not None]
     per_s = stats.case_interval(rates) if len(rates) == len(used) else None
-    names = [name for name in (used[0].latency_ns if used else ()) if name.startswith("p")]
-    own = {name: [line.latency_ns[name] * NS for line in used if line.latency_ns.get(name)] for name in names}
+    own, short = _quantiles(used)
     intervals = {name: stats.case_interval(values) for name, values in own.items()}
     places = sum(line.served.get("calls", 0) * line.work.batch for line in used)
-    reasons = {} if per_s else {"per_s": _no_rate(first, used, rates, answer)}
+    reasons = short if per_s else short | {"per_s": _no_rate(first, used, rates, answer)}
     return LoadFinding(
         case_id=first.case_id,
         scenario=first.scenario,
@@ -109,6 +108,29 @@ def _rate(line: Load) -> float | None:
     """Samples a second by LoadGen: of single-stream its queries, which hold one each."""
     names = ("samples", "completed_samples", "queries_with_loadgen")
     return next((line.per_s[name] for name in names if line.per_s.get(name)), None)
+
+
+def _quantiles(used: Sequence[Load]) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Seconds by quantile, a value a process; and why one is left out that LoadGen gives all the same: a
+    process has fewer queries than its quantile takes (contract R11).
+    """
+    own: dict[str, list[float]] = {}
+    short: dict[str, str] = {}
+    fewest = min((_queries(line) for line in used), default=0)
+    for name in used[0].latency_ns if used else ():
+        if not name.startswith("p"):
+            continue
+        needed = stats.samples_for_percentile(float(name[1:]) / 100)
+        if fewest < needed:
+            short[name] = f"too few queries: {name[1:]} % takes {needed:,}"
+        elif all(line.latency_ns.get(name) for line in used):
+            own[name] = [line.latency_ns[name] * NS for line in used]
+    return own, short
+
+
+def _queries(line: Load) -> int:
+    samples = line.served.get("samples", 0)
+    return int(samples) // int(line.settings.get("multi_stream_samples_per_query", 1))
 
 
 def _no_rate(first: Load, used: Sequence[Load], rates: Sequence[float], answer: Answer | None) -> str:

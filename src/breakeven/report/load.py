@@ -115,7 +115,8 @@ def _quantile(one: LoadFinding, name: str) -> Cell:
     if one.scenario == "offline":
         return absent("all is asked at once: a latency is a place in the queue")
     interval, point = one.quantiles.get(name), one.quantile_points_s.get(name)
-    return words.seconds(interval, point, reason="no interval", evidence=one.evidence)
+    reason = one.reasons.get(name) or "no interval"
+    return words.seconds(interval, point, reason=reason, evidence=one.evidence)
 
 
 def trials(understanding: Understanding, names: Names) -> Section | None:
