@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from breakeven import stats
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.inference_findings import InferenceFinding, LoadFinding, LoadTrial
+from breakeven.analysis.naming import short, without_numerics
 from breakeven.records import serving
 from breakeven.records.file import Results
 from breakeven.records.lines import SCENARIOS, Load
@@ -58,10 +59,10 @@ def _finding(lines: Sequence[Load], source: str) -> LoadFinding:
     limit_ns = first.settings.get("server_target_latency_ns")
     rates = [rate for line in used if (rate := _rate(line)) is not None]
     per_s = stats.case_interval(rates) if len(rates) == len(used) else None
-    own, short = _quantiles(used)
+    own, too_few = _quantiles(used)
     intervals = {name: stats.case_interval(values) for name, values in own.items()}
     places = sum(line.served.get("calls", 0) * line.work.batch for line in used)
-    reasons = short if per_s else short | {"per_s": _no_rate(first, used, rates, answer)}
+    reasons = too_few if per_s else too_few | {"per_s": _no_rate(first, used, rates, answer)}
     return LoadFinding(
         case_id=first.case_id,
         scenario=first.scenario,
@@ -115,17 +116,17 @@ def _quantiles(used: Sequence[Load]) -> tuple[dict[str, list[float]], dict[str, 
     process has fewer queries than its quantile takes (contract R11).
     """
     own: dict[str, list[float]] = {}
-    short: dict[str, str] = {}
+    too_few: dict[str, str] = {}
     fewest = min((_queries(line) for line in used), default=0)
     for name in used[0].latency_ns if used else ():
         if not name.startswith("p"):
             continue
         needed = stats.samples_for_percentile(float(name[1:]) / 100)
         if fewest < needed:
-            short[name] = f"too few queries: {name[1:]} % takes {needed:,}"
+            too_few[name] = f"too few queries: {name[1:]} % takes {needed:,}"
         elif all(line.latency_ns.get(name) for line in used):
             own[name] = [line.latency_ns[name] * NS for line in used]
-    return own, short
+    return own, too_few
 
 
 def _queries(line: Load) -> int:
@@ -174,7 +175,8 @@ def load_sentences(found: Sequence[LoadFinding], cases: Sequence[CaseFinding]) -
 
 def _sentence(one: LoadFinding, case: CaseFinding) -> str:
     assert one.answer is not None and one.limit_s is not None
-    who = f"{case.case.work.model} on {case.device_label}, {case.tuning_name} batch {case.case.work.batch}"
+    tuning = f"{without_numerics(case.tuning_name)} batch {case.case.work.batch}"
+    who = f"{case.case.work.model} on {short(case.device_label)}, {tuning}"
     limit = f"99 % of the answers within {format_duration(one.limit_s)}"
     match one.answer.kind:
         case "none":
