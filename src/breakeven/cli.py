@@ -67,7 +67,7 @@ WeightsOption = Annotated[
 ]
 Calibration = Annotated[
     str | None,
-    typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images; minmax/256/train."),
+    typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images, or DIR."),
 ]
 LoadOption = Annotated[
     Axis,

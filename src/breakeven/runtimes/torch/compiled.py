@@ -4,6 +4,7 @@ Knows nothing about captured graphs or about time.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -35,6 +36,20 @@ def compiled(function: F, mode: str) -> F:
     except InvalidCxxCompiler:
         raise Unsupported("torch.compile needs a C++ compiler: install g++, or name one in CXX") from None
     return cast(F, torch.compile(function, mode=mode, fullgraph=True, dynamic=False))
+
+
+@contextmanager
+def freezing() -> Iterator[None]:
+    """What is compiled inside, without gradients, has weights that are constants: folded and laid out once.
+
+    As an option of torch.compile itself (torch 2.13) it fails on quantised convolutions.
+    """
+    import torch._inductor.config
+
+    with torch._inductor.config.patch(freezing=True), warnings.catch_warnings():
+        # Of torch 2.13's own lowering of quantised layers.
+        warnings.filterwarnings("ignore", message="To copy construct from a tensor", category=UserWarning)
+        yield
 
 
 def _choose_cache() -> None:
