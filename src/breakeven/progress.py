@@ -109,7 +109,7 @@ def _asked(line: "Load") -> str:
     figures = [f"{rate:.4g} samples/s"] if rate else []
     if line.scenario != "offline" and name in line.latency_ns:
         figures.append(f"{name} {format_duration(line.latency_ns[name] / 1e9)}")
-    return ", ".join([line.validity or "no verdict", *figures])
+    return ", ".join([f"{line.validity or 'no verdict'} (unverified)", *figures])
 
 
 def _bar(event: "Event") -> Any:

@@ -317,6 +317,7 @@ class LoadFinding:
     answer: Answer | None = None
     trials: tuple[LoadTrial, ...] = ()
     flags: tuple[str, ...] = ()
+    standing: str = "not an MLPerf result; not verified by MLCommons"
     source: str = ""
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
