@@ -88,7 +88,7 @@ def test_quantiles_that_the_queries_are_too_few_for_are_left_out() -> None:
 def test_one_process_has_no_interval_and_a_failure_its_reason() -> None:
     dead = a_load(replicate=1, outcome="killed", reason="killed by SIGKILL", validity=None)
     (one,) = found_in(a_load(), dead).inference.loads
-    assert one.per_s is None and one.per_s_point == 900.0
+    assert one.per_s is None and one.per_s_point == pytest.approx(900.0)
     assert one.why == ("killed: killed by SIGKILL",)
 
 
