@@ -17,6 +17,7 @@ from breakeven.report import (
     inference_batches,
     inference_wins,
     ladder,
+    load,
     measurements,
     shares,
 )
@@ -31,6 +32,8 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     inference_wins.runtimes,
     inference.outputs,
     inference.rates,
+    load.load,
+    load.trials,
     inference_batches.saturation,
     inference_batches.later,
     inference.frontier,
