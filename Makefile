@@ -32,7 +32,7 @@ $(VENV)/setup.stamp: $(VENV)/pip.stamp pyproject.toml
 	touch $@
 
 $(VENV)/runtimes.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(PIP_EDITABLE) '.[int8,onnx,openvino]'
+	$(PIP_EDITABLE) '.[int8,onnx,openvino,load]'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml

@@ -69,6 +69,13 @@ Calibration = Annotated[
     str | None,
     typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images, or DIR."),
 ]
+LoadOption = Annotated[
+    Axis,
+    typer.Option("--load", metavar="SCENARIO", help="MLPerf LoadGen: single-stream, server, ..., or all."),
+]
+MaxP99 = Annotated[
+    str | None, typer.Option("--max-p99", metavar="TIME", help="Of --load server: 99 % answered within 20ms.")
+]
 Full = Annotated[bool, typer.Option("--full", help="Also train all epochs: accuracy, and forecasts judged.")]
 MaxTime = Annotated[
     str | None, typer.Option("--max-time", metavar="TIME", help="Stop cleanly after this long: 10min, 1h.")
@@ -166,6 +173,8 @@ def run(
     infer: Infer = None,
     weights: WeightsOption = None,
     calibration: Calibration = None,
+    load: LoadOption = None,
+    max_p99: MaxP99 = None,
     full: Full = False,
     max_time: MaxTime = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")] = False,
@@ -183,7 +192,7 @@ def run(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer),
+        calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
     )  # fmt: skip
     folder = api.results_folder(study, out)
     wish = _Interrupts()
@@ -295,6 +304,8 @@ def plan(
     infer: Infer = None,
     weights: WeightsOption = None,
     calibration: Calibration = None,
+    load: LoadOption = None,
+    max_p99: MaxP99 = None,
     full: Full = False,
     max_time: MaxTime = None,
     set_: Sets = None,
@@ -309,7 +320,7 @@ def plan(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer),
+        calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:

@@ -72,3 +72,8 @@ def text(study: Mapping[str, Any], key: str) -> str | None:
     """A text of the study, None where there is none."""
     value = study.get(key)
     return value if isinstance(value, str) and value else None
+
+
+def short(label: str) -> str:
+    """A simulated device without its options: they fill a line and say nothing in a sentence."""
+    return ":".join(label.split(":")[:2]) if label.startswith("sim:") else label

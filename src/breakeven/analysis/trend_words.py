@@ -75,7 +75,7 @@ def _forecast(found: Trend) -> str:
     last, unit = found.guide.forecasts[-1], METRICS[found.metric].unit
     if last.value is None or last.low is None or last.high is None:
         return ""
-    curve = "That curve" if found.ceiling.identifiable else "Steady doubling"
+    curve = "The logistic curve" if found.ceiling.identifiable else "Steady doubling"
     return (
         f"{curve} says {quantity(last.value, unit)} of such a board in {last.year:.0f}, 95 % of them "
         f"between {quantity(last.low, unit)} and {quantity(last.high, unit)}."

@@ -39,7 +39,9 @@ def _beside(found: PublishedFindings, names: Names) -> Section | None:
 
 def _row(one: Beside, names: Names) -> tuple[Cell, ...]:
     row = one.row
-    driven = ", ".join(filter(None, (row.framework, row.execution, row.conditions)))
+    driven = row.framework or row.execution or "not said"
+    if row.execution == "compiled":
+        driven += ", compiled"
     interval = f"n = {one.interval.n}" if one.interval else "one process"
     return (
         said(one.model),
@@ -52,8 +54,8 @@ def _row(one: Beside, names: Names) -> tuple[Cell, ...]:
         said(row.processor or row.device, note=row.device),
         Cell(text=words.significant(row.value), sort=row.value, note=row.conditions),
         Cell(text=f"{one.quotient:.2g}", sort=one.quotient),
-        said(driven),
-        said(f"{row.collection}: {row.place}"),
+        said(driven, note=row.conditions),
+        said(row.collection, note=row.place),
     )
 
 
