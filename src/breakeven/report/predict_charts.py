@@ -19,10 +19,11 @@ METHODS = {
 
 
 def intervals(alt: Any, chart: Chart) -> Any:
-    """A point with its interval for every case, a row for each device."""
-    scale = alt.Scale(type="log", nice=False)
-    x = alt.X("value:Q", title="a step, ms", scale=scale)
-    y = alt.Y("device:N", title=None, sort=list(chart.devices))
+    """A point with its interval for every case, one panel a device."""
+    scale = alt.Scale(type="log", nice=False, padding=12)
+    x = alt.X("value:Q", title="a step, ms", scale=scale, axis=alt.Axis(format=",.10~g"))
+    cases = list(dict.fromkeys(str(v["case"]) for v in chart.values))
+    y = alt.Y("case:N", title=None, sort=cases)
     colour = alt.Color(
         "device:N", legend=None, scale=alt.Scale(domain=list(chart.devices), range=COLOURS), sort=None
     )
@@ -35,16 +36,13 @@ def intervals(alt: Any, chart: Chart) -> Any:
         base.transform_filter("datum.measured != null")
         .mark_point(shape="cross", size=70, angle=45, filled=True, color="#222222")
         .encode(x=alt.X("measured:Q", scale=scale), y=y),
-    ]  # fmt: skip
+    ]
     joined = alt.layer(*layers, data=alt.Data(values=list(chart.values)))
-    joined = joined.properties(width=WIDTH, height=ROW * max(len(chart.devices), 1))
+    joined = joined.properties(width=WIDTH, height=ROW * len(cases))
+    header = alt.Header(labelAngle=0, labelAlign="left", labelAnchor="start", labelOrient="top")
     return joined.facet(
-        row=alt.Row(
-            "case:N", title=None, sort=None,
-            header=alt.Header(labelAngle=0, labelAlign="left", labelOrient="top", labelPadding=2),
-        ),
-        spacing=6,
-    )  # fmt: skip
+        row=alt.Row("device:N", title=None, sort=list(chart.devices), header=header), spacing=10
+    )
 
 
 def errors(alt: Any, chart: Chart) -> Any:
@@ -52,7 +50,10 @@ def errors(alt: Any, chart: Chart) -> Any:
     methods = [name for name in METHODS if any(v["method"] == name for v in chart.values)]
     encodings = {
         "x": alt.X(
-            "value:Q", title="error of the rate", axis=alt.Axis(format="%"), scale=alt.Scale(type="sqrt")
+            "value:Q",
+            title="error of the rate",
+            axis=alt.Axis(format="%", values=[0, 0.05, 0.15, 0.3, 0.6, 1, 1.5]),
+            scale=alt.Scale(type="sqrt"),
         ),
         "y": alt.Y("device:N", title=None, sort=list(chart.devices)),
         "color": alt.Color(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import CaseFinding, Understanding
@@ -45,6 +46,12 @@ NO_POWER = "no published row holds a power, and none of these results one of thi
 
 def predict(results: Sequence[Results], found: Understanding, names: str) -> Prediction:
     """Every measured case of the results on every device named. UserError where nothing can be forecast."""
+    # Matrices of a few hundred rows: threads would wait for each other longer than they work.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _predict(results, found, names)
+
+
+def _predict(results: Sequence[Results], found: Understanding, names: str) -> Prediction:
     wanted = targets(names)
     shown = [case for case in found.cases if case.step_point_s is not None and not case.simulated]
     if not shown:
@@ -53,11 +60,13 @@ def predict(results: Sequence[Results], found: Understanding, names: str) -> Pre
     boards = boards_of(results, shown)
     own = [row for case in shown if isinstance(row := _own(case, boards.get(case.case_id)), Row)]
     public, left = published_rows()
-    everything = learn([*public, *own])
     forecasts: list[Forecast] = []
+    # Another CPU is forecast from this one alone.
+    everything = learn([*public, *own]) if any(isinstance(t.device, Gpu) for t in wanted) else None
     for target in wanted:
         device = target.device
-        if not isinstance(device, Gpu):
+        if everything is None or not isinstance(device, Gpu):
+            assert not isinstance(device, Gpu)
             forecasts += [on_cpu(case, device, found.shares) for case in shown]
             continue
         mine = product(device.name)
@@ -71,7 +80,7 @@ def predict(results: Sequence[Results], found: Understanding, names: str) -> Pre
 
 def _prediction(
     forecasts: Sequence[Forecast],
-    learned: Learned,
+    learned: Learned | None,
     left: Left,
     own: Sequence[Row],
     notes: Sequence[str],
@@ -79,10 +88,10 @@ def _prediction(
 ) -> Prediction:
     return Prediction(
         forecasts=tuple(forecasts),
-        scores=learned.scores,
+        scores=learned.scores if learned else (),
         confidence=CONFIDENCE,
-        rows=len(learned.rows),
-        own_rows=len(own),
+        rows=len(learned.rows) if learned else 0,
+        own_rows=len(own) if learned else 0,
         left=left.counts,
         notes=tuple(notes),
         sources=found.sources,
@@ -146,10 +155,14 @@ def _row(case: CaseFinding, board: Gpu, seconds: float | None = None) -> Row | s
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Asked:
-    """One line of the table: the case that is here, and what was measured on the device in question."""
+    """One line of the table: the case that is here, and what was measured on the device in question.
+
+    `powered`: the same case on another GPU of the user's, where its power was read.
+    """
 
     case: CaseFinding
     measured: CaseFinding | None
+    powered: CaseFinding | None
 
 
 def _asked(cases: Sequence[CaseFinding], boards: Mapping[str, Gpu], device: Gpu) -> list[_Asked]:
@@ -163,7 +176,14 @@ def _asked(cases: Sequence[CaseFinding], boards: Mapping[str, Gpu], device: Gpu)
     for mine in groups.values():
         there = [c for c in mine if _is(boards.get(c.case_id), device)]
         other = [c for c in mine if c not in there]
-        made.append(_Asked(case=(other or there)[0], measured=there[0] if there else None))
+        powered = [c for c in other if c.case_id in boards and c.power_w is not None]
+        made.append(
+            _Asked(
+                case=(other or there)[0],
+                measured=there[0] if there else None,
+                powered=powered[0] if powered else None,
+            )
+        )
     return made
 
 
@@ -229,7 +249,7 @@ def _forecast(
     net = net_of(work.model, work.input_shape, work.num_classes)
     assert net is not None  # a row was made of it
     tail = _tail(learned) if work.task == "infer" else None
-    power, why = _power(case, one.measured, device, boards)
+    power, why = _power(one.powered, device, boards)
     return Forecast(
         **_named(one, device),
         method=METHOD,
@@ -290,11 +310,11 @@ def _tail(learned: Learned) -> tuple[float, float] | None:
 
 
 def _power(
-    case: CaseFinding, measured: CaseFinding | None, device: Gpu, boards: Mapping[str, Gpu]
+    case: CaseFinding | None, device: Gpu, boards: Mapping[str, Gpu]
 ) -> tuple[float | None, str | None]:
     """The share of its board's limit that this case drew on a GPU of the user's, on the other board."""
-    board = boards.get(case.case_id)
-    if measured is not None or board is None or case.power_w is None or not board.board_w:
+    board = boards.get(case.case_id) if case else None
+    if case is None or board is None or case.power_w is None or not board.board_w:
         return None, NO_POWER
     if device.board_w is None:
         return None, f"the board power of {device.name} is not known"

@@ -16,7 +16,7 @@ from breakeven.workloads.data import entry
 MIB = 2.0**20
 PAD = 4
 """Pixels that a resident data set is padded with on each side for random crops."""
-WORKSPACE_MIB = (-45.0, 66.0, 175.0)
+WORKSPACE_MIB = (-110.0, 66.0, 175.0)
 """Allocated beyond what the layers keep: least, at batch 1, and most, of the cases on an H200 with torch
 2.11 (libraries' own buffers, algorithms' workspaces; less than 0 where a layer frees early)."""
 CONTEXT_MIB = 1024.0

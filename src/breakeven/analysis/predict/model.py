@@ -28,8 +28,8 @@ Array = NDArray[np.float64]
 
 START = np.log([50, 30, 15, 10, 10, 0.6, 0.4, 0.5, 0.5, 0.7, 1.3, 2.5, 1.5, 1.2])
 """Efficiencies to start from and to be drawn to: microseconds a launch by LAUNCHES, shares of the peak by
-KINDS, of the bandwidth by FUSIONS (above 1 where fused layers move less than the floor counts), the exponent
-p, and what channels-last is worth. A captured launch has no published row: 10 us is that of an inference engine."""
+KINDS, of the bandwidth by FUSIONS (above 1 where fused layers move less than the floor counts), the
+exponent p, and what channels-last is worth. A captured launch has no published row: 10 us is an engine's."""
 SPREAD = np.array([0.7] * 5 + [0.4] * 4 + [0.4] * 3 + [0.3, 0.2])
 """How far each may be from there, on the logarithm: a factor of two for launches, of 1.5 for the rest."""
 AT_KIND, AT_FUSION, AT_POWER, AT_LAST = 5, 9, 12, 13
