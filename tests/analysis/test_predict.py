@@ -197,6 +197,11 @@ def test_outside_widens_and_far_outside_refuses(shipped: tuple[Row, ...]) -> Non
     captured = dataclasses.replace(row, launch="captured")
     assert "captured" in outside_of(captured, shipped).words[0]
     assert outside_of(captured, shipped).widening > 0
+    old = gpu_named("GeForce GTX TITAN")
+    assert old is not None
+    assert (
+        "older than every board of the rows" in outside_of(dataclasses.replace(row, board=old), shipped).words
+    )
     far = dataclasses.replace(row, batch=10**6, effort=effort_of(_net("resnet50"), 10**6, "int8", "infer"))
     assert outside_of(far, shipped).refused
 
@@ -308,6 +313,8 @@ def test_simulated_lines_and_other_makers_have_no_forecast() -> None:
     lines = Results(path="r", lines=(a_study([real]), a_machine(), a_check(real), *spread(real, 100.0)))
     f = predict([lines], understand([lines]), "MI300X").forecasts[0]
     assert f.step_s is None and "AMD" in f.reasons["step_s"]
+    twin = predict([lines], understand([lines]), "K80").forecasts[0]
+    assert twin.step_s is None and "2 GPUs on a board" in twin.reasons["step_s"]
 
 
 def test_who_launches_is_read_from_the_tuning() -> None:

@@ -129,6 +129,8 @@ def _row(case: CaseFinding, board: Gpu, seconds: float | None = None) -> Row | s
         return driven
     if board.vendor != "NVIDIA":
         return f"no row was measured on a board of {board.vendor}"
+    if board.chips > 1:
+        return f"{board.name} is {board.chips} GPUs on a board, and its facts are of the board"
     net = net_of(work.model, work.input_shape, work.num_classes)
     if net is None:
         return "the layers of this model are not known"

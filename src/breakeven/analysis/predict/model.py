@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from breakeven.analysis.predict.rows import FUSIONS, KINDS, LAUNCHES, Row
 
@@ -148,6 +147,8 @@ def _sides(theta: Array, stack: Stack, index: NDArray[np.intp]) -> tuple[Array, 
 
 def fit_physics(stack: Stack, logs: Array, index: NDArray[np.intp]) -> Array:
     """Efficiencies from the rows `index`; a product with many rows does not drown the others."""
+    from scipy.optimize import least_squares
+
     _, inverse, counts = np.unique(stack.product[index], return_inverse=True, return_counts=True)
     weights = counts[inverse] ** -0.5
     weights = weights / weights.mean()

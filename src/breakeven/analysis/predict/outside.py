@@ -21,7 +21,8 @@ SLOPE = 0.25
 """Half an interval grows by this share of the distance (both on the logarithm): a step a factor of 2 beyond
 the rows may be wrong by a further 19 %."""
 UNSEEN = 0.25
-"""The same for a way of launching, or an arithmetic, that no row of this task has: a further 28 %."""
+"""The same for a way of launching, or an arithmetic, that no row of this task has, and for a board older than
+all of them: a further 28 %."""
 FARTHEST = math.log(100)
 """Summed over the axes, no forecast goes farther than a factor of 100 beyond the rows."""
 
@@ -58,6 +59,9 @@ def outside_of(row: Row, known: Sequence[Row]) -> Outside:
         widening += UNSEEN
     if row.kind not in {k.kind for k in known if k.task == row.task}:
         words.append(f"no such row is {row.kind}")
+        widening += UNSEEN
+    if row.board.year < min(k.board.year for k in known):
+        words.append("older than every board of the rows")
         widening += UNSEEN
     new = row.model not in {k.model for k in known}
     if new:
