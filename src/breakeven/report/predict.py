@@ -167,8 +167,8 @@ def _assumed(found: Prediction) -> Iterable[str]:
         "drivers are not."
     )
     yield (
-        "Most rows are of programs of 2020 to 2024. On later ones errors were larger: 42 % in the middle of 78 "
-        "steps (docs/predict.md)."
+        "Most rows are of programs of 2020 to 2024. On later ones errors were larger: 42 % in the middle of "
+        "78 steps (docs/predict.md)."
     )
     yield "Learned from: " + "; ".join(f"{s.title} ({s.licence})" for s in _credits()) + "."
 
@@ -225,7 +225,9 @@ def _expected(found: Prediction) -> list[Section]:
         ]
         table = build_table(columns, rows)
         if table is not None:
-            made.append(Section(key=f"forecast-{name}", title=f"On {name}", table=table))
+            made.append(
+                Section(key="forecast-" + "-".join(name.casefold().split()), title=f"On {name}", table=table)
+            )
     if made:
         chart = _chart(found)
         made[0] = dataclasses.replace(made[0], note=EXPECTED, chart=chart, alt_text=chart.alt_text)

@@ -42,9 +42,9 @@ METHOD = "floor and learned rest"
 TAIL = 0.95
 """Of the published 99th percentiles over their means, this share lies below the high one that is shown."""
 HOST = math.log(3.5)
-"""Hosts and programs differ by this in the time of a launch, on the logarithm: 64 us in the published eager rows
-(most of them of 2021), 18 us in eager ResNet50 inference timed by hand on an H200 with torch 2.11. It enters
-half of an interval by the share of launches, beside what devices left out tell."""
+"""Hosts and programs differ by this in the time of a launch, on the logarithm: 64 us in the published eager
+rows (most of them of 2021), 18 us in eager ResNet50 inference timed by hand on an H200 with torch 2.11. It
+enters half of an interval by the share of launches, beside what devices left out tell."""
 HOSTED = ("eager", "graph", "compiled")
 NO_POWER = "no published row holds a power, and none of these results one of this case on a GPU"
 
