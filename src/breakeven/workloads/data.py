@@ -93,6 +93,12 @@ def load(name: str, split: str, *, root: Path | None = None, download: bool = Fa
     return DataSet(name=name, split=split, images=images, labels=labels, content_hash=found)
 
 
+def normalized(known: DataEntry, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(image / 255 - mean) / std by channel, uint8 [N, C, H, W] -> float32: what every net is given."""
+    mean, std = (np.asarray(v, np.float32)[:, None, None] for v in (known.mean, known.std))
+    return (images.astype(np.float32) / np.float32(255) - mean) / std
+
+
 def missing(name: str, *, root: Path | None = None) -> str | None:
     """Why a data set can't be loaded here, in one line with every way to get it; None where it is found."""
     entry(name)

@@ -21,6 +21,27 @@ def epoch_order(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
     return permutation(derive(seed, "order", epoch), n)
 
 
+INFERENCE_BATCHES = (2, 8)
+"""Fewest and most distinct batches that calls of inference take in turn."""
+
+INFERENCE_BYTES = 2**30
+"""Bytes that the distinct batches of inference may take together, as float32."""
+
+
+def inference_batches(seed: int, n: int, batch: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Samples of the batches that calls take in turn, int64 [k, batch], of n images of `shape`.
+
+    Eight of them, fewer where they would be large. No two are equal, even where the images are fewer than the
+    batch and come again.
+    """
+    size = batch * int(np.prod(shape)) * 4
+    fewest, most = INFERENCE_BATCHES
+    k = max(fewest, min(most, INFERENCE_BYTES // size))
+    places = np.arange(k)[:, None] * (batch + 1) + np.arange(batch)
+    rows: NDArray[np.int64] = epoch_order(seed, 0, n)[places % n]
+    return rows
+
+
 def augmentation_table(seed: int, epoch: int, n: int) -> NDArray[np.int8]:
     """(dx, dy, flip) per sample index, int8 [n, 3]: dx and dy in 0..8 (4 is the centre), flip 0 or 1.
 

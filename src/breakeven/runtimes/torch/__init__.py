@@ -1,4 +1,4 @@
-"""The torch runtime: training (so far) of declared models with PyTorch on CPUs and CUDA devices.
+"""The torch runtime: training and inference of declared models with PyTorch on CPUs and CUDA devices.
 
 Knows nothing about clocks or studies. This module imports no torch: the modules beside it do.
 """
@@ -19,7 +19,7 @@ PRELOAD = (
     "torch",
     "torch.utils.data",
     "torch._dynamo",  # imported by the first optimizer otherwise, about one second
-    "breakeven.runtimes.torch.prepared",
+    "breakeven.runtimes.torch.prepared",  # torch.utils.flop_counter comes along
 )
 
 INSTALL = 'pip install "breakeven[torch]"'
@@ -92,35 +92,55 @@ def peak(device: Device, name: str) -> Peak:
 def _not_built(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
     told = {
-        f"task {work.task} is not built yet": work.task != "train",
         "several devices are not built yet": case.device.world_size != 1,
-        "augmentation on the device of data on the host is not built yet": tuning.residency == "host"
+        "augmentation on the device of data on the host is not built yet": work.task == "train"
+        and tuning.residency == "host"
         and tuning.augment_on == "device",
     }
     yield from (reason for reason, holds in told.items() if holds)
 
 
 def _impossible(case: Case) -> Iterator[str]:
-    work, tuning = case.work, case.tuning
+    tuning = case.tuning
     told = {
         f"no device of kind {case.device.kind}": case.device.kind not in ("cpu", "cuda"),
-        f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
         "tf32 exists on CUDA devices only": tuning.precision == "tf32" and case.device.kind != "cuda",
-        "training needs a recipe": work.recipe is None,
-        "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
-        f"no optimizer implementation {tuning.optimizer_impl}": tuning.optimizer_impl
-        not in (*OPTIMIZER_IMPLS, None),
         "threads must be at least 1": isinstance(tuning.threads, int) and tuning.threads < 1,
         f"no execution {tuning.execution}": tuning.execution != "eager"
         and not tuning.captured
         and tuning.compile_mode is None,
         "a CUDA graph exists on CUDA devices only": tuning.captured and case.device.kind != "cuda",
+    }
+    yield from (reason for reason, holds in told.items() if holds)
+    yield from (_impossible_training if case.work.task == "train" else _impossible_inference)(case)
+
+
+def _impossible_training(case: Case) -> Iterator[str]:
+    work, tuning = case.work, case.tuning
+    told = {
+        f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
+        "training needs a recipe": work.recipe is None,
+        "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
+        f"no optimizer implementation {tuning.optimizer_impl}": tuning.optimizer_impl
+        not in (*OPTIMIZER_IMPLS, None),
         "a captured step cuts its batches on the device: set residency to device": tuning.captured
         and tuning.residency != "device",
         "a captured step cannot wait for its loss: set loss_sync to epoch": tuning.captured
         and tuning.loss_sync == "every-step",
         f"accumulation must divide the batch of {work.batch}": work.recipe is not None
         and (work.recipe.accumulation < 1 or work.batch % work.recipe.accumulation != 0),
+    }
+    yield from (reason for reason, holds in told.items() if holds)
+
+
+def _impossible_inference(case: Case) -> Iterator[str]:
+    tuning, int8 = case.tuning, case.tuning.precision == "int8"
+    told = {
+        f"no precision {tuning.precision}": tuning.precision not in (*PRECISIONS, "int8"),
+        "inference has no recipe": case.work.recipe is not None,
+        "torch has no INT8 convolutions on CUDA devices": int8 and case.device.kind == "cuda",
+        "INT8 layers are kernels only once compiled: set execution to compile:default": int8
+        and tuning.compile_mode is None,
     }
     yield from (reason for reason, holds in told.items() if holds)
 

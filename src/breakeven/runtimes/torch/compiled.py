@@ -37,6 +37,18 @@ def compiled(function: F, mode: str) -> F:
     return cast(F, torch.compile(function, mode=mode, fullgraph=True, dynamic=False))
 
 
+@contextmanager
+def freezing() -> Iterator[None]:
+    """What is compiled inside, without gradients, has weights that are constants: folded and laid out once.
+
+    As an option of torch.compile itself (torch 2.13) it fails on quantised convolutions.
+    """
+    import torch._inductor.config
+
+    with torch._inductor.config.patch(freezing=True):
+        yield
+
+
 def _choose_cache() -> None:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 

@@ -1,4 +1,4 @@
-"""Scoring a net on the test set without changing anything.
+"""Scoring a net on the test set without changing anything: one in training, or the calls of inference.
 
 Knows nothing about training.
 """
@@ -11,8 +11,10 @@ from torch.nn import functional
 
 from breakeven.errors import Mismatch
 from breakeven.runtimes import Evaluation
+from breakeven.runtimes.torch import inference
 from breakeven.runtimes.torch.input import Batch, Batches
 from breakeven.runtimes.torch.precision import autocast
+from breakeven.workloads import data
 
 
 def evaluator(
@@ -42,6 +44,23 @@ def evaluator(
         opened.clear()
 
     return evaluate, close
+
+
+def scored(session: inference.Session, n: int | None) -> Evaluation:
+    """The test set, at most n batches of it, by the calls that are timed."""
+    batch, images, labels = session.case.work.batch, session.test.images, session.test.labels
+    samples = len(images) if n is None else min(len(images), n * batch)
+    right, loss = 0, 0.0
+    for first in range(0, samples, batch):
+        last = min(first + batch, samples)
+        scores = session.scores(data.normalized(session.known, images[first:last]))
+        truth = torch.from_numpy(labels[first:last])
+        right += int((scores.argmax(1) == truth).sum())
+        loss += float(functional.cross_entropy(scores, truth, reduction="sum"))
+    steps = -(-samples // batch)
+    if not session.known.labelled or not samples:
+        return Evaluation(steps=steps, samples=samples)
+    return Evaluation(steps=steps, samples=samples, accuracy=right / samples, loss=loss / samples)
 
 
 def _first(batches: Batches, n: int | None) -> Iterator[Batch]:

@@ -5,8 +5,8 @@ Only the `fp32_precision` settings are used: once one of them is set, reading `a
 """
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ BITS: dict[str, tuple[int, int]] = {"fp32": (20, 23), "tf32": (9, 11), "fp16": (
 """Mantissa bits that a product keeps. FP32 starts at 20: Winograd's transforms round by some last places."""
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""Training computes in these below master weights in FP32; inference has weights and activations in them."""
 
 CERTAIN = 64.0
 """Entry of a query and a key whose score, 4096 / sqrt(features a head), beats scores of 0 beyond FP32: there
@@ -36,6 +37,20 @@ def set_precision(precision: str) -> None:
             setting.fp32_precision = value
 
 
+@contextmanager
+def ieee_on_cpu() -> Iterator[None]:
+    """IEEE FP32 on the CPU inside, whatever a case has set; the settings of CUDA stay alone."""
+    settings = [setting for name, setting in _settings().items() if name.startswith("mkldnn")]
+    before = [setting.fp32_precision for setting in settings]
+    for setting in settings:
+        setting.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        for setting, value in zip(settings, before, strict=True):
+            setting.fp32_precision = value
+
+
 def read_back() -> dict[str, str]:
     """The precision settings as torch has them now, by backend and operation."""
     return {name: str(setting.fp32_precision) for name, setting in _settings().items()}
@@ -50,6 +65,11 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any
     return context
 
 
+def whole_dtype(precision: str) -> torch.dtype:
+    """Type of weights and activations in inference. INT8 is quantised from a net in FP32."""
+    return AUTOCAST.get(precision, torch.float32)
+
+
 def autocast_dtype(precision: str) -> str | None:
     dtype = AUTOCAST.get(precision)
     return None if dtype is None else str(dtype).removeprefix("torch.")
@@ -62,14 +82,17 @@ def probe(
     precision: str,
     device: torch.device,
     memory_format: torch.memory_format = torch.contiguous_format,
+    dtype: torch.dtype = torch.float32,
 ) -> dict[str, Any]:
     """Mantissa bits that a Conv2d or Linear of this shape keeps, and what precision that is.
+
+    `dtype` is the type of weights and input: training's is float32, with autocast where the precision asks.
 
     One input element per sample is 1 + 2^-k and meets one weight of 1, all else is 0, so nothing is added up:
     the output is the product alone. A bit counts as kept if the output is nearer to 1 + 2^-k than 2^-(k+2),
     which lets Winograd's rounding pass and neither truncation nor rounding of the input.
     """
-    layer = _unit_layer(module, device, memory_format)
+    layer = _unit_layer(module, device, memory_format).to(dtype)
     bits, found = kept(
         lambda values: _response(layer, values, shape, precision, device, memory_format), shape[0]
     )
@@ -77,7 +100,12 @@ def probe(
 
 
 def probe_attention(
-    module: nn.Module, shape: tuple[int, ...], *, precision: str, device: torch.device
+    module: nn.Module,
+    shape: tuple[int, ...],
+    *,
+    precision: str,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
 ) -> dict[str, Any]:
     """Mantissa bits that attention [n, tokens, 3 c] keeps of v, and what precision that is.
 
@@ -91,7 +119,7 @@ def probe_attention(
         x[:, 0, 0] = x[:, 0, width] = CERTAIN
         x[:, 0, 2 * width] = values.float()
         with torch.inference_mode(), autocast(precision, device):
-            return [float(value) for value in module(x.to(device))[:, 0, 0].tolist()]
+            return [float(value) for value in module(x.to(device, dtype))[:, 0, 0].tolist()]
 
     bits, found = kept(product, shape[0])
     return {"bits": bits, "precision": found, "shape": list(shape)}
@@ -134,6 +162,7 @@ ISA_CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 CPU_TYPES = {
     "bf16": {"avx512_bf16": "_is_avx512_bf16_supported", "amx_tile": "_is_amx_tile_supported"},
     "fp16": {"avx512_fp16": "_is_avx512_fp16_supported", "amx_fp16": "_is_amx_fp16_supported"},
+    "int8": {"vnni": "_is_vnni_supported", "amx_tile": "_is_amx_tile_supported"},
 }
 """Instructions by which a processor computes in a type itself -> the function of torch.cpu that tells."""
 
@@ -153,7 +182,8 @@ def hardware(precision: str, device: torch.device) -> tuple[bool, str]:
     flags = CPU_TYPES[precision]
     # Private names of torch.cpu: one that a release lacks counts as no support.
     here = [name for name, attribute in flags.items() if getattr(torch.cpu, attribute, lambda: False)()]
-    return bool(here), ", ".join(here) or f"neither {' nor '.join(flags)}: emulated with FP32"
+    wider = "wider integers" if precision == "int8" else "FP32"
+    return bool(here), ", ".join(here) or f"neither {' nor '.join(flags)}: emulated with {wider}"
 
 
 def _settings() -> dict[str, Any]:
@@ -212,5 +242,5 @@ def _response(
     else:
         x.view(shape[0], -1)[:, 0] = values.float()  # of a sample's first token, if it has tokens
     with torch.inference_mode(), autocast(precision, device):
-        out = layer(x.to(device)).float().reshape(shape[0], -1)[:, 0]
+        out = layer(x.to(device, layer.weight.dtype)).float().reshape(shape[0], -1)[:, 0]
     return [float(value) for value in out.tolist()]

@@ -1,19 +1,23 @@
-"""A built case as `Prepared`: the functions that the timing loop calls.
+"""A built case of training or inference as `Prepared`: the functions that the timing loop calls.
 
 Knows nothing about clocks, files of results or other processes.
 """
 
 import gc
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from breakeven.errors import Unsupported
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
-from breakeven.runtimes.torch import checks, nets, place, state
-from breakeven.runtimes.torch.evaluation import evaluator
-from breakeven.runtimes.torch.session import Session, build, observe, open_batches
+from breakeven.runtimes.torch import checks, inference, inference_checks, nets, place, state
+from breakeven.runtimes.torch.evaluation import evaluator, scored
+from breakeven.runtimes.torch.session import Session, build, observe, observe_net, open_batches
 from breakeven.workloads import data, order, weights
 
 HASHED_EPOCHS = 2
@@ -22,7 +26,52 @@ HASHED_EPOCHS = 2
 
 def prepare(case: Case) -> Prepared:
     """The case as `Prepared`. Raises Unsupported where this machine lacks what it needs."""
+    if case.work.task == "infer":
+        return inference_handed_over(inference.build(case))
     return handed_over(build(case))
+
+
+def inference_handed_over(session: inference.Session) -> Prepared:
+    case, device = session.case, session.device
+
+    def observed() -> Mapping[str, Any]:
+        facts = observe_net(session.net, session.seen, device)
+        return facts | {name: fact for name, fact in session.facts.items() if name != "build"}
+
+    def unresumable(folder: Path) -> None:
+        raise Unsupported("inference has no state to save or resume")
+
+    def close() -> None:
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    return Prepared(
+        step=session.step,
+        sync=place.sync_of(device),
+        samples_per_step=case.work.batch,
+        steps_per_epoch=len(session.rows),
+        next_epoch=lambda: None,
+        evaluate=partial(scored, session),
+        losses=tuple,
+        checks=lambda: inference_checks.run(session, observed),
+        observed=observed,
+        counters=place.counters,
+        memory=partial(place.memory, device),
+        reset_memory=partial(place.reset_memory, device),
+        save=unresumable,
+        restore=unresumable,
+        close=close,
+        hashes={
+            "weights": weights.weights_hash(session.weights),
+            "order": order.order_hash(session.rows),
+        },
+        parameters=nets.parameter_count(session.net),
+        eval_samples=len(session.test.images),
+        device_span=place.span_of(device),
+        build=session.build if session.calls.ready is not None else None,
+        nulls={"phases": "a call is one piece"},
+    )
 
 
 def handed_over(session: Session) -> Prepared:

@@ -14,7 +14,7 @@ from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Case, Recipe, Work
 from breakeven.runtimes.torch import input, nets, place, precision
 from breakeven.runtimes.torch.driven import driven
-from breakeven.runtimes.torch.training import Plan, Training, resolved
+from breakeven.runtimes.torch.training import Plan, Seen, Training, resolved
 from breakeven.workloads import data, models, weights
 from breakeven.workloads.layers import Model
 
@@ -42,7 +42,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
     if work.recipe is None:
         raise Unsupported("training needs a recipe")
     device = place.resolve(case.device)
-    _set_up(case, device)
+    set_up(case, device)
     train, test = _splits(work, work.recipe)
     if train.n < work.batch:
         raise Unsupported(f"batch {work.batch} is larger than the {train.n} samples of {work.data}")
@@ -75,7 +75,17 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
 def observe(session: Session) -> Mapping[str, Any]:
     """Cheap facts read back. Raises Mismatch if parameters or the last output are on another device."""
     net, seen, device = session.training.net, session.training.seen, session.device
-    same_device(net, seen.output, device)
+    return observe_net(net, seen, device) | {
+        "autocast": precision.autocast_dtype(session.case.tuning.precision),
+        "optimizer_impl": resolved(session.training.optimizer),
+        "batch_norm_samples": _batch_norm_samples(session),
+        "tail_dropped_samples": session.train.n % session.case.work.batch,
+    }
+
+
+def observe_net(net: nn.Module, seen: Seen, device: torch.device) -> dict[str, Any]:
+    """Settings, devices, types and layouts as they are now; Mismatch as in `observe`."""
+    same_device(net, seen.output if seen.output_on_device else None, device)
     settings = precision.read_back()
     backend = "cuda_matmul", "cudnn_conv"
     if device.type == "cpu":
@@ -86,14 +96,10 @@ def observe(session: Session) -> Mapping[str, Any]:
         "matmul_precision": settings[backend[0]],
         "conv_precision": settings[backend[1]],
         "fp32_precision": settings,
-        "autocast": precision.autocast_dtype(session.case.tuning.precision),
         "weights_dtype": str(next(net.parameters()).dtype).removeprefix("torch."),
         "output_dtype": None if seen.output is None else str(seen.output.dtype).removeprefix("torch."),
         "weights_layout": _layout([p for p in net.parameters() if p.dim() == 4]),
         "input_layout": _layout([] if seen.images is None else [seen.images]),
-        "optimizer_impl": resolved(session.training.optimizer),
-        "batch_norm_samples": _batch_norm_samples(session),
-        "tail_dropped_samples": session.train.n % session.case.work.batch,
     }
 
 
@@ -115,7 +121,7 @@ def same_device(net: nn.Module, output: torch.Tensor | None, device: torch.devic
             raise Mismatch("device_mismatch", f"{name} is on {tensor.device}, asked was {device}")
 
 
-def _set_up(case: Case, device: torch.device) -> None:
+def set_up(case: Case, device: torch.device) -> None:
     """Every global setting from scratch; those about determinism stay as they are, whatever the seed."""
     place.set_threads(case.tuning.threads, case.device.threads)
     supported, why = precision.hardware(case.tuning.precision, device)
@@ -125,10 +131,16 @@ def _set_up(case: Case, device: torch.device) -> None:
     torch.backends.cudnn.benchmark = case.tuning.autotune
 
 
-def _splits(work: Work, recipe: Recipe) -> tuple[input.Split, input.Split]:
+def known_data(work: Work) -> data.DataEntry:
+    """The catalog's entry. Raises Unsupported where it is another version than the case's."""
     known = data.entry(work.data)
     if work.data_version != known.version or work.data_hash not in (None, known.identity):
         raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
+    return known
+
+
+def _splits(work: Work, recipe: Recipe) -> tuple[input.Split, input.Split]:
+    known = known_data(work)
     train, test = data.load(work.data, "train"), data.load(work.data, "test")
     return (
         input.split_of(train, known, seed=work.seed, augment=recipe.augment == "crop-flip"),

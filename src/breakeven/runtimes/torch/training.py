@@ -31,6 +31,7 @@ class Seen:
 
     images: torch.Tensor | None = None
     output: torch.Tensor | None = None
+    output_on_device: bool = True  # False where a call copies it to the host
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

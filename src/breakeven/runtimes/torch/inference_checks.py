@@ -1,0 +1,247 @@
+"""Deep checks that inference computes what its case says: device, precision, FLOPs, and the right answer.
+
+Knows nothing about time. Slow: for a process of its own.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from breakeven.errors import Mismatch, MismatchOutcome
+from breakeven.runtimes.torch import nets, precision, quantized
+from breakeven.runtimes.torch.inference import Session
+from breakeven.runtimes.torch.session import memory_format, same_device
+from breakeven.runtimes.torch.tokens import Attention
+from breakeven.workloads import data, reference
+from breakeven.workloads.fetch import cache_dir
+from breakeven.workloads.layers import forward_flops, parameter_count
+from breakeven.workloads.weights import weights_hash
+
+OUTPUT_IMAGES = 8
+"""Images of the comparison with FP64 in NumPy: ResNet152 takes it about a second each."""
+
+AGREEMENT_IMAGES, EMULATED_IMAGES = 1024, 32
+"""Most images on which the same answer as FP32's is looked for; and of a type that the hardware emulates: an
+image of ResNet18 in FP16 takes a CPU without it 0.4 s, forty times as long as in FP32."""
+
+LIMITS = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 5e-2, "bf16": 0.3, "int8": 0.7}
+"""Greatest relative L2 error of the scores against FP64. They bound gross errors: scores of another net are
+off by 1 or more. MobileNetV2 with trained weights, the most sensitive net seen, is off by 1e-6, 4e-3 (FP16),
+4e-2 (BF16) and 0.3 (INT8)."""
+
+LEAST = {"fp16": 1e-5, "bf16": 1e-4, "int8": 1e-4, "tf32": 1e-5}
+"""Least error that a precision makes: rounding the scores alone to FP16 is 1.4e-4 of each. Below it FP32 ran
+under another name."""
+
+Check = dict[str, Any]
+
+
+def run(session: Session, observed: Callable[[], Mapping[str, Any]]) -> dict[str, Check]:
+    """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
+    found: dict[str, Check] = {}
+    for name, outcome, check in _checks(session, observed):
+        found[name] = check
+        if not check["ok"]:
+            raise Mismatch(outcome, f"{name}: asked {check['asked']}, found {check['found']}")
+    return found
+
+
+def _checks(
+    session: Session, observed: Callable[[], Mapping[str, Any]]
+) -> Iterator[tuple[str, MismatchOutcome, Check]]:
+    asked, device = session.case.tuning.precision, session.device
+    same_device(session.net, None, device)
+    yield "parameters", "invalid", _equal(parameter_count(session.model), nets.parameter_count(session.net))
+    native, why = precision.hardware(asked, device)
+    yield (
+        "dtype_in_hardware",
+        "precision_mismatch",
+        _check(asked, "native" if native else "emulated", True, why),
+    )
+    session.build()
+    session.step()
+    ran, probed = _precision(session)
+    yield "precision", "precision_mismatch", probed
+    yield "forward_flops", "invalid", _flops(session)
+    yield "evaluation", "invalid", _inference_mode(session)
+    facts = observed()  # raises Mismatch if parameters or output are elsewhere
+    yield "device", "device_mismatch", _equal(str(device), facts["device"])
+    yield "layout", "invalid", _layout(session, facts)
+    yield from _answers(session, ran)
+
+
+def _answers(session: Session, ran: str) -> Iterator[tuple[str, MismatchOutcome, Check]]:
+    """What the calls that are timed say about real images, against FP64 and against FP32."""
+    native, _ = precision.hardware(session.case.tuning.precision, session.device)
+    most = AGREEMENT_IMAGES if native else EMULATED_IMAGES
+    images = data.normalized(session.known, session.test.images[:most])
+    scores = session.scores(images).numpy()
+    exact = reference.logits(session.model, session.weights, images[:OUTPUT_IMAGES])
+    output = _output(scores[:OUTPUT_IMAGES], exact, ran)
+    yield "output_precision", "precision_mismatch", _rough_enough(output, ran)
+    yield "output", "output_mismatch", output
+    plain = _fp32_scores(session, images)
+    weights = "trained weights" if session.case.work.weights else "random weights: no task is solved by them"
+    same = float((scores.argmax(1) == plain.argmax(1)).mean())
+    note = f"top-1 of {len(images)} images against FP32 on the CPU; {weights}"
+    yield "agreement", "output_mismatch", _check(None, same, True, note)
+    error = _off(scores, plain)
+    note = f"relative L2 of the scores of {len(images)} images against FP32 on the CPU"
+    yield "output_error", "output_mismatch", _check(LIMITS[ran], error, error <= LIMITS[ran], note)
+    if session.known.labelled:
+        labels = session.test.labels[: len(images)]
+        found, expected = (float((s.argmax(1) == labels).mean()) for s in (scores, plain))
+        note = f"asked is FP32's on the same {len(images)} images; {weights}"
+        yield "accuracy", "output_mismatch", _check(expected, found, True, note)
+
+
+def _check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
+    return {"asked": asked, "found": found, "ok": ok, "note": note}
+
+
+def _equal(asked: Any, found: Any, note: str | None = None) -> Check:
+    return _check(asked, found, asked == found, note)
+
+
+def _precision(session: Session) -> tuple[str, Check]:
+    """(the roughest precision that runs, its check).
+
+    Bits that the costliest layer of each kind keeps at its real shape; of INT8 the layers that the compiler
+    has made INT8 kernels of.
+    """
+    asked, device = session.case.tuning.precision, session.device
+    if asked == "int8":
+        made = dict(quantized.lowered())
+        wanted = {
+            "conv": sum(isinstance(m, nn.Conv2d) for m in session.net.modules()),
+            "matmul": sum(isinstance(m, nn.Linear) for m in session.net.modules()),
+        }
+        # A layer may be left in FP32 by the rules of the quantiser; none at all is another precision.
+        ok = all(made[kind] > 0 for kind, n in wanted.items() if n)
+        note = "layers that run as INT8 kernels, of all layers with products but attention's own"
+        return "int8", _check(wanted, made, ok, note)
+    found: dict[str, dict[str, Any]] = {}
+    dtype = precision.whole_dtype(asked)
+    for name, (module, shape) in _costliest(session).items():
+        if name == "attention":
+            found[name] = precision.probe_attention(
+                module, shape, precision="default", device=device, dtype=dtype
+            )
+        else:
+            found[name] = precision.probe(
+                module,
+                shape,
+                precision="default",
+                device=device,
+                memory_format=memory_format(session.case),
+                dtype=dtype,
+            )
+    names = {name: probed["precision"] for name, probed in found.items()}
+    settable = {name: value for name, value in names.items() if name != "attention"}
+    ran = next((name for name in reversed(LIMITS) if name in names.values()), "bf16")
+    return ran, _check(asked, found, precision.agrees(asked, settable))
+
+
+def _costliest(session: Session) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
+    """The layer of each kind with the most FLOPs, with the input shape that it gets in this case."""
+    kinds = {"conv": nn.Conv2d, "matmul": nn.Linear, "attention": Attention}
+    best: dict[str, tuple[int, nn.Module, tuple[int, ...]]] = {}
+
+    def note(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        kind = next(name for name, of in kinds.items() if isinstance(module, of))
+        cost = output[0].numel() * (1 if isinstance(module, Attention) else module.weight[0].numel())
+        if cost > best.get(kind, (-1,))[0]:
+            best[kind] = cost, module, (session.case.work.batch, *args[0].shape[1:])
+
+    with torch.device("meta"):  # shapes only
+        net = nets.Net(session.model).eval()
+        for module in net.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear | Attention):
+                module.register_forward_hook(note)
+        with torch.no_grad():
+            net(torch.empty(1, *session.model.input_shape))
+    return {kind: (module, shape) for kind, (_, module, shape) in best.items()}
+
+
+def _flops(session: Session) -> Check:
+    """torch's own count of the forward pass against the analytic one; attention as plain products."""
+    with torch.device("meta"), sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        net = nets.Net(session.model).eval()
+        with FlopCounterMode(display=False) as counter:
+            net(torch.empty(1, *session.model.input_shape))
+    return _equal(forward_flops(session.model), counter.get_total_flops(), "forward, one image")
+
+
+def _inference_mode(session: Session) -> Check:
+    output = session.seen.output
+    right = output is not None and not output.requires_grad and not session.net.training
+    return _equal("inference mode", "inference mode" if right else "training or gradients")
+
+
+def _layout(session: Session, facts: Mapping[str, Any]) -> Check:
+    found = facts["weights_layout"]
+    asked = session.case.tuning.layout
+    if session.case.tuning.compile_mode is not None:
+        return _check(
+            asked, found, found in (asked, None), "of the weights given to the compiler, which may choose"
+        )
+    return _check(asked, found, found in (asked, None))
+
+
+def _output(scores: NDArray[np.float64], exact: NDArray[np.float64], ran: str) -> Check:
+    error = _off(scores, exact)
+    found = {"relative_l2": error, "max_abs": float(np.abs(scores - exact).max())}
+    note = f"scores of {len(exact)} images against FP64 of the declared layers, as {ran}"
+    ok = bool(np.isfinite(scores).all()) and error <= LIMITS[ran]
+    return _check({"relative_l2": LIMITS[ran]}, found, ok, note)
+
+
+def _rough_enough(output: Check, ran: str) -> Check:
+    """Whether the scores are as far off as the precision must make them: exact ones are another's."""
+    least, error = LEAST.get(ran, 0.0), output["found"]["relative_l2"]
+    return _check(f"at least {least:g}", error, not error < least, f"error of the scores, as {ran}")
+
+
+def _off(scores: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """Relative L2; infinite where a score is not finite."""
+    if not np.isfinite(scores).all():
+        return float("inf")
+    return float(np.linalg.norm(scores - expected) / np.linalg.norm(expected))
+
+
+def _fp32_scores(session: Session, images: NDArray[np.float32]) -> NDArray[np.float64]:
+    """torch's own in FP32 on the CPU, kept for the other cases of these weights and images."""
+    path = _cached(session, len(images))
+    if path.is_file():
+        kept: NDArray[np.float64] = np.load(path)
+        return kept
+    net = nets.build(session.model, session.weights).eval()
+    with torch.inference_mode(), precision.ieee_on_cpu():
+        made = [net(torch.from_numpy(images[first : first + 16])) for first in range(0, len(images), 16)]
+    scores: NDArray[np.float64] = torch.cat(made).double().numpy()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}")
+    with part.open("wb") as file:
+        np.save(file, scores)
+    part.replace(path)
+    return scores
+
+
+def _cached(session: Session, n: int) -> Path:
+    what = [
+        torch.__version__,
+        session.case.work.model,
+        weights_hash(session.weights),
+        session.test.content_hash,
+        n,
+    ]
+    name = hashlib.sha256("\n".join(map(str, what)).encode()).hexdigest()
+    return cache_dir() / "fp32-scores" / f"{name}.npy"
