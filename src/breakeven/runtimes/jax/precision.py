@@ -3,12 +3,14 @@
 Knows nothing about data, optimizers or the training loop.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from numpy.typing import NDArray
 
 from breakeven.runtimes.jax import nets
@@ -33,9 +35,6 @@ CERTAIN = 64.0
 FP16_OVERFLOW = 1e6
 """Above the largest half (65504) and below the largest TF32: infinite output means FP16."""
 
-CPU_FLAGS = {"bf16": ("avx512_bf16", "amx_bf16"), "fp16": ("avx512_fp16", "amx_fp16")}
-"""Instructions by which a processor computes in a type itself, as Linux names them."""
-
 
 def set_precision(precision: str) -> None:
     """Sets what products of FP32 are computed in, from now traced programs on."""
@@ -54,21 +53,27 @@ def hardware(precision: str, device: jax.Device) -> tuple[bool, str]:
         # Tensor cores know TF32 and BF16 from Ampere (compute capability 8.0) on: CUDA C programming guide.
         newer = float(capability or 0) >= 8
         return precision not in ("tf32", "bf16") or newer, f"compute capability {capability}"
-    if precision not in CPU_FLAGS:
+    if precision not in TYPES:
         return precision != "tf32", "FP32 units"
-    here = sorted(set(CPU_FLAGS[precision]) & _cpu_flags())
-    if not here:
-        return False, f"neither {' nor '.join(CPU_FLAGS[precision])}: emulated with FP32"
-    # XLA's own kernels need not use them: what it makes of them its speed shows.
-    return True, f"the processor has {', '.join(here)}"
+    used = _product_types(TYPES[precision], device)
+    if "f32" in used:
+        return False, f"XLA computes products of {np.dtype(TYPES[precision]).name} in FP32 on this processor"
+    return True, f"XLA computes products in {', '.join(sorted(used)) or 'a library of its own'}"
 
 
-def _cpu_flags() -> set[str]:
-    try:
-        with open("/proc/cpuinfo") as listing:
-            return next((set(line.split()) for line in listing if line.startswith("flags")), set())
-    except OSError:
-        return set()
+def _product_types(dtype: Any, device: jax.Device) -> set[str]:
+    """What XLA makes convolutions and matrix products of a type compute in, as HLO names types."""
+    rows = jax.ShapeDtypeStruct((64, 64), dtype)
+    images, filters = (jax.ShapeDtypeStruct(s, dtype) for s in ((8, 16, 16, 64), (3, 3, 64, 64)))
+
+    def both(a: Any, x: Any, w: Any) -> Any:
+        return a @ a, lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
+    with jax.default_device(device):
+        text = str(jax.jit(both).lower(rows, images, filters).compile().as_text())
+    return set(re.findall(r"= (\w+)\[\S* (?:convolution|dot)\(", text))
 
 
 def costliest(model: layers.Model) -> dict[str, tuple[layers.Leaf, Shape]]:
@@ -100,8 +105,8 @@ def probe(
     }
     if isinstance(leaf, layers.Conv2d | layers.Linear):
         weight = weights[f"{leaf.name}.weight"]
-        centre = tuple(size // 2 for size in weight.shape[2:])
-        weight[0, 0, *centre] = 1.0
+        centre: Any = (0, 0, *(size // 2 for size in weight.shape[2:]))
+        weight[centre] = 1.0
     arrays = {
         name: jax.device_put(np.asarray(value).astype(weights_type), device)
         for name, value in nets.placed(weights, channels_last=how.channels_last).items()
@@ -113,7 +118,8 @@ def probe(
         x = np.zeros((batch, *shape), np.float32)
         if isinstance(leaf, layers.Attention):
             x[:, 0, 0] = x[:, 0, shape[1] // 3] = CERTAIN
-        x[(slice(None), *place)] = values
+        where: Any = (slice(None), *place)
+        x[where] = values
         if len(shape) == 3:
             x = nets.in_layout(x, channels_last=how.channels_last)
         x = x if how.dtype is not None else x.astype(weights_type)

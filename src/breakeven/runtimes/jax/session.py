@@ -82,9 +82,10 @@ def build(case: Case, *, dtype: Any = np.float32) -> Session:
 def set_up(case: Case) -> jax.Device:
     """Every global setting from scratch; the device of the case."""
     device = place.set_up(case)
-    supported, why = precision.hardware(case.tuning.precision, device)
-    if not supported and case.tuning.precision == "tf32":
-        raise Unsupported(f"{case.device.label} has no TF32: {why}")
+    if case.tuning.precision == "tf32":
+        supported, why = precision.hardware("tf32", device)
+        if not supported:
+            raise Unsupported(f"{case.device.label} has no TF32: {why}")
     precision.set_precision(case.tuning.precision)
     return device
 
