@@ -9,7 +9,7 @@ PIP_EDITABLE := $(PIP_INSTALL) --build-constraint constraints.txt --editable
 .DELETE_ON_ERROR:
 # Two pips must not write to one environment at once.
 .NOTPARALLEL:
-.PHONY: help setup dev data browser run check lint test bench docs wheelhouse pins clean
+.PHONY: help setup runtimes dev data browser run check lint test bench docs wheelhouse pins clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -31,11 +31,17 @@ $(VENV)/setup.stamp: $(VENV)/pip.stamp pyproject.toml
 	$(PIP_EDITABLE) '.[torch,report]'
 	touch $@
 
+$(VENV)/runtimes.stamp: $(VENV)/pip.stamp pyproject.toml
+	$(PIP_EDITABLE) '.[onnx,openvino]'
+	touch $@
+
 $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml
 	$(PIP_EDITABLE) '.[report,docs,dev]'
 	touch $@
 
 setup: $(VENV)/setup.stamp ## install breakeven with torch and reports into .venv (once)
+
+runtimes: $(VENV)/runtimes.stamp ## add ONNX Runtime and OpenVINO to .venv (once; run needs neither)
 
 dev: $(VENV)/dev.stamp ## install the development tools into .venv (once; no framework)
 
@@ -60,7 +66,7 @@ check: lint ## the quick loop: lint, types, layers, and the tests that need no f
 docs: dev ## build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-test: setup dev data browser lint docs ## everything that has to pass before a merge
+test: setup runtimes dev data browser lint docs ## everything that has to pass before a merge
 	$(BIN)/pytest
 
 BENCH_DEVICE ?= cpu

@@ -26,7 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FORBIDDEN_WORDS = {"Manager", "Handler", "Factory", "Helper", "Base", "Mixin", "Util", "Impl"}
 HEAVY = {
     *("altair", "pandas", "playwright", "scipy", "sklearn", "vl_convert"),
-    *("flax", "jax", "keras", "onnx", "onnxruntime", "openvino", "ray", "tensorflow", "torch"),
+    *("flax", "jax", "keras", "nncf", "onnx", "onnxruntime", "openvino", "ray", "tensorflow", "torch"),
 }
 CLOCKS = {
     *("time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime"),

@@ -17,6 +17,7 @@ from breakeven.runner.run import run as _run
 from breakeven.runner.session import Event
 from breakeven.runner.study import Study, load_study
 from breakeven.runner.survey import Survey, fingerprint_of, survey
+from breakeven.runner.tasks import kept_weights
 
 __all__ = [
     "Event",
@@ -61,6 +62,7 @@ def plan(study: Study, found: Survey) -> Plan:
         identical=found.identical,
         supports=cannot,
         data_available=missing,
+        weights=kept_weights(study),
     )
 
 

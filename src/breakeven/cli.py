@@ -53,11 +53,22 @@ Model = Annotated[Axis, typer.Option("--model", help="Model reference; repeat or
 DeviceOption = Annotated[
     Axis, typer.Option("--device", help="cpu, cpu:threads=4, cuda:0, sim:gpu or auto; repeat for several.")
 ]
-RuntimeOption = Annotated[Axis, typer.Option("--runtime", help="torch or sim.")]
-PrecisionOption = Annotated[Axis, typer.Option("--precision", help="default, fp32, tf32, fp16, bf16.")]
+RuntimeOption = Annotated[Axis, typer.Option("--runtime", help="torch, onnxruntime, openvino or sim.")]
+PrecisionOption = Annotated[Axis, typer.Option("--precision", help="default, fp32, tf32, fp16, bf16, int8.")]
 Batch = Annotated[Axis, typer.Option("--batch", help="Samples a step: 128, or 1..64 doubling.")]
-TuningOption = Annotated[Axis, typer.Option("--tuning", help="Preset: as-written, workers, on-device, ...")]
-Data = Annotated[Axis, typer.Option("--data", help="digits, fashion-mnist, cifar10 or synthetic.")]
+TuningOption = Annotated[Axis, typer.Option("--tuning", help="Preset: see list tunings.")]
+Data = Annotated[Axis, typer.Option("--data", help="digits, fashion-mnist, cifar10, photos, ...")]
+Infer = Annotated[
+    bool | None, typer.Option("--infer/--train", help="Inference: a stream of calls, and single ones.")
+]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="SOURCE", help="Trained weights: .npz, .pth or package:NAME."),
+]
+Calibration = Annotated[
+    str | None,
+    typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images; minmax/256/train."),
+]
 Full = Annotated[bool, typer.Option("--full", help="Also train all epochs: accuracy, and forecasts judged.")]
 MaxTime = Annotated[
     str | None, typer.Option("--max-time", metavar="TIME", help="Stop cleanly after this long: 10min, 1h.")
@@ -132,6 +143,10 @@ def _top(
     """How much faster does a model train on one device than on another, and how sure is that?"""
 
 
+def _task(infer: bool | None) -> str | None:
+    return None if infer is None else "infer" if infer else "train"
+
+
 def _study(what: list[str] | None, sets: list[str] | None, **flags: Any) -> "Study":
     from breakeven.api import load_study, overrides
 
@@ -148,6 +163,9 @@ def run(
     batch: Batch = None,
     tuning: TuningOption = None,
     data: Data = None,
+    infer: Infer = None,
+    weights: WeightsOption = None,
+    calibration: Calibration = None,
     full: Full = False,
     max_time: MaxTime = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")] = False,
@@ -164,7 +182,8 @@ def run(
 
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
-        tuning=tuning, data=data, full=full or None, max_time=max_time,
+        tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
+        calibration=calibration, task=_task(infer),
     )  # fmt: skip
     folder = api.results_folder(study, out)
     wish = _Interrupts()
@@ -273,6 +292,9 @@ def plan(
     batch: Batch = None,
     tuning: TuningOption = None,
     data: Data = None,
+    infer: Infer = None,
+    weights: WeightsOption = None,
+    calibration: Calibration = None,
     full: Full = False,
     max_time: MaxTime = None,
     set_: Sets = None,
@@ -286,7 +308,8 @@ def plan(
 
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
-        tuning=tuning, data=data, full=full or None, max_time=max_time,
+        tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
+        calibration=calibration, task=_task(infer),
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:

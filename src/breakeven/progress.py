@@ -88,7 +88,8 @@ def _finished(event: "Event", line: "Attempt") -> str:
     from breakeven.records.lines import steady_step_ns
 
     step = steady_step_ns(line)
-    result = f"{format_duration(step / 1e9)} a step" if step else line.outcome
+    what = "call" if line.work.task == "infer" else "step"
+    result = f"{format_duration(step / 1e9)} a {what}" if step else line.outcome
     if line.outcome != "ok":
         result = f"{line.outcome}: {line.reason}"
     elif line.epochs:

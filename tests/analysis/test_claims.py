@@ -27,7 +27,8 @@ from breakeven.stats import Interval, Verdict
 from breakeven.workloads import models
 from breakeven.workloads.layers import training_flops
 
-from .conftest import a_case, again, file_of, sampled, spread, understood
+from .conftest import a_case, a_check, again, file_of, sampled, spread, understood
+from .inference_lines import infer_case, processes
 
 CLAIMS = {claim.claim: claim for claim in claims()}
 Steps = Mapping[tuple[str, str, str], float]
@@ -348,13 +349,37 @@ def inferring(batch: int, rate: float, device: str = "cuda:0") -> CaseFinding:
     )
 
 
-@pytest.mark.parametrize(("knee", "verdict"), [(16, "confirmed"), (256, "not confirmed")])
-def test_a_sweet_spot_of_inference(knee: int, verdict: str) -> None:
-    cases = tuple(inferring(batch, min(batch, knee) * 100.0) for batch in (1, 4, 16, 64, 256))
-    found = dataclasses.replace(understood(), cases=cases)
-    finding = said(found, "s3-sweet-spot")
-    assert finding.verdict == verdict and f"from batch {knee}" in finding.detail
-    assert "missing" in said(dataclasses.replace(found, cases=cases[:3]), "s3-sweet-spot").detail
+def swept(knee: int, *, device: str = "cuda:0", last: int = 256) -> Understanding:
+    """A sweep at whose knee the rate stops to grow."""
+    lines = []
+    for batch in (b for b in (1, 4, 16, 64, 256, 1024) if b <= last):
+        case = infer_case(device=device, batch=batch)
+        lines += processes(case, 1e3 * batch / (100.0 * min(batch, knee)), sd=0.001)
+    return understood(lines)
+
+
+@pytest.mark.parametrize(
+    ("knee", "last", "verdict"),
+    [(16, 256, "confirmed"), (64, 256, "not confirmed"), (1024, 256, "not confirmed")],
+)
+def test_a_sweet_spot_of_inference(knee: int, last: int, verdict: str) -> None:
+    """At 1024 the sweep ends before the knee: the batch is known to be at least the last one."""
+    finding = said(swept(knee, last=last), "s3-sweet-spot")
+    assert finding.verdict == verdict and f"{min(knee, last)}" in finding.detail
+    assert "missing" in said(swept(16, last=16), "s3-sweet-spot").detail
+    assert "missing" in said(swept(16, device="cpu"), "s3-sweet-spot").detail
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(58.0, "confirmed"), (5.0, "not confirmed")])
+def test_int8_on_a_gpu_against_eager_fp32_on_a_cpu(times: float, verdict: str) -> None:
+    """What papers quote: another precision and another runtime on another device."""
+    base = infer_case(device="cpu", precision="fp32", batch=8)
+    other = infer_case(device="cuda:0", tuning="tensorrt", precision="int8", batch=8)
+    lines = [*processes(base, 58.0), *processes(other, 58.0 / times, name="tensorrt")]
+    finding = said(understood(lines), "s3-int8")
+    assert finding.verdict == verdict and "mixed" in finding.detail
+    refuted = dataclasses.replace(a_check(other), outcome="output_mismatch", reason="wrong scale")
+    assert "missing" in said(understood(lines, refuted), "s3-int8").detail
 
 
 def inferred_ratio(value: float, base: str, candidate: str, precision: str) -> Understanding:

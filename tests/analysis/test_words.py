@@ -9,8 +9,8 @@ import pytest
 
 from breakeven.analysis import understand
 from breakeven.analysis.findings import Understanding
-from breakeven.analysis.phrases import signed
-from breakeven.analysis.sentences import MOST, two_lines
+from breakeven.analysis.phrases import signed, two_lines
+from breakeven.analysis.sentences import MOST
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Tuning
 from breakeven.records.lines import Attempt

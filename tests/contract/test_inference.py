@@ -1,5 +1,6 @@
 """Inference: a stream of calls and single calls, from one sampling, against planted truth."""
 
+from itertools import pairwise
 from statistics import median
 
 import pytest
@@ -29,7 +30,7 @@ def test_a_few_batches_that_take_turns_are_no_epochs() -> None:
     assert max(block.n_steps for block in samples.blocks) > 1000 and "short_epoch" not in samples.flags
 
 
-@pytest.mark.parametrize(("ms", "calls"), [(1, 3000), (20, 150), (4000, 1)])
+@pytest.mark.parametrize(("ms", "calls"), [(1, 3000), (20, 150), (4000, 1), (60_000, 1)])
 def test_single_calls_have_their_share_of_the_time(ms: int, calls: int) -> None:
     world = World(kernel_ns=lambda i: ms * MS)
     samples = sample_inference(world.prepared(), Plan(budget_s=10.0))
@@ -38,12 +39,24 @@ def test_single_calls_have_their_share_of_the_time(ms: int, calls: int) -> None:
     assert plain.calls_ns == () and len(plain.blocks) >= len(samples.blocks)
 
 
+def test_a_call_longer_than_all_of_the_time_is_made_few_times() -> None:
+    world = World(kernel_ns=lambda i: 60_000 * MS)
+    samples = sample_inference(world.prepared(), PLAN)
+    # Cold, one to warm up, one in the stream, one alone: nothing else could be learned in time.
+    assert world.steps == 4 and len(samples.calls_ns) == 1
+
+
+def test_no_more_calls_are_kept_than_asked_for() -> None:
+    samples = sample_inference(World(kernel_ns=lambda i: MS).prepared(), Plan(budget_s=10.0, most_calls=300))
+    assert len(samples.calls_ns) == 300
+
+
 def test_single_calls_are_raw_and_in_order() -> None:
     """Every hundredth call is slow: all of them are kept, where they happened."""
     world = World(kernel_ns=lambda i: (9 if i % 100 == 99 else 1) * MS)
     ns = sample_inference(world.prepared(), PLAN).calls_ns
     slow = [index for index, value in enumerate(ns) if value > 5 * MS]
-    assert len(slow) >= 20 and {b - a for a, b in zip(slow, slow[1:], strict=False)} == {100}
+    assert len(slow) >= 20 and {b - a for a, b in pairwise(slow)} == {100}
 
 
 def test_a_compile_among_the_single_calls_is_seen() -> None:

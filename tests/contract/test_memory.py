@@ -130,7 +130,7 @@ def test_r31_larger_batches_are_skipped_for_the_same_device_and_tuning_only() ->
         "other model": a_case("resnet50", "cuda:0", batch=128),
     }
     found = {name: _settled_elsewhere(session, case) for name, case in told.items()}
-    assert found.pop("same") == ("oom", "not tried: batch 64 already ran out of memory")
+    assert found.pop("same") == ("oom", "not tried: limit found at 64, a batch that ran out of memory")
     assert set(found.values()) == {None}
 
 

@@ -83,7 +83,7 @@ def test_r44_units_stand_in_the_keys_and_missing_is_null() -> None:
         for f in dataclasses.fields(cls)
         if "ns" in f.name.split("_")
     ]
-    assert set(timed) == {"startup_ns", "cold_ns", "ns", "train_ns", "eval_ns"}
+    assert set(timed) == {"startup_ns", "cold_ns", "ns", "calls_ns", "train_ns", "eval_ns"}
     line = json.loads(file.encode(sampled(a_case(), 0, 10.0)))
     assert line["energy"] is None and line["schema"] == "1.1"  # missing is neither 0 nor left out
     for bad in (float("nan"), float("inf")):

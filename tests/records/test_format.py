@@ -9,7 +9,7 @@ import pytest
 from breakeven.analysis import understand
 from breakeven.records import file
 from breakeven.records.case import Case, Device, Recipe, Tuning, Work
-from breakeven.records.lines import KINDS, OUTCOMES, Block, Epoch
+from breakeven.records.lines import KINDS, OUTCOMES, SCHEMA, Block, Epoch
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "results-format.md").read_text(encoding="utf-8")
@@ -47,5 +47,19 @@ def test_files_of_released_versions_are_read_for_ever(path: Path) -> None:
     assert found.sentences
 
 
-def test_there_is_a_fixture_of_this_schema() -> None:
-    assert any(path.stem.startswith("schema-1.0") for path in FIXTURES)
+def test_there_is_a_fixture_of_every_schema() -> None:
+    named = {path.stem.split("-")[1] for path in FIXTURES}
+    assert named == {"1.0", SCHEMA}
+
+
+def test_lines_of_the_first_schema_have_no_field_of_a_later_one() -> None:
+    """Written again they are as they were, though their records have the new fields now."""
+    for path in (path for path in FIXTURES if "1.0" in path.stem):
+        for attempt in file.read(path).attempts:
+            assert (attempt.schema, attempt.calls_ns, attempt.work.weights) == ("1.0", (), None)
+
+
+def test_single_calls_are_in_the_fixture_of_schema_1_1() -> None:
+    found = file.read(next(path for path in FIXTURES if "1.1" in path.stem)).attempts
+    assert {a.region for a in found if a.calls_ns} == {"infer_stream"}
+    assert {"ok", "oom", "output_mismatch"} <= {a.outcome for a in found}

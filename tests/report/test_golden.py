@@ -13,6 +13,7 @@ from breakeven.report import build, document, text
 from breakeven.report.csv import sheet
 from breakeven.report.markdown import markdown
 from report.conftest import GOLDEN, build_simulated, build_understanding
+from report.inference_study import build_inference
 
 FORMATS: dict[str, Callable[[Understanding], str]] = {
     "txt": lambda u: text(build(u)),
@@ -20,7 +21,7 @@ FORMATS: dict[str, Callable[[Understanding], str]] = {
     "md": lambda u: markdown(build(u)),
     "csv": sheet,
 }
-STUDIES = {"study": build_understanding, "simulated": build_simulated}
+STUDIES = {"study": build_understanding, "simulated": build_simulated, "inference": build_inference}
 
 
 def path_of(study: str, suffix: str) -> Path:

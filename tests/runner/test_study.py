@@ -56,6 +56,8 @@ exclude:
 recipe:
   lr: 1e-2
   epochs: 3
+weights: {}
+calibration: 64
 full: false
 accuracy_margin: 0.02
 baseline: auto
@@ -64,6 +66,7 @@ max_replicates: 12
 full_replicates: 2
 relative_ci: 0.05
 attempt_time: 2 s
+calls: 300
 max_time: 1 h 30 min
 order_seed: 7
 timeout: 600
@@ -96,6 +99,8 @@ def test_every_key_is_read() -> None:
     assert study.exclude == ({"device": ("cuda:1",), "batch": (1, 2)},)
     assert study.recipe == Recipe(lr=0.01, epochs=3)
     assert (study.attempt_time, study.max_time, study.timeout) == (2.0, 5400.0, 600.0)
+    assert (study.weights, study.calibration) == ({}, "minmax/64/train")
+    assert study.calls == 300
 
 
 def test_defaults() -> None:

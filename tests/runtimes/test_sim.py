@@ -279,8 +279,8 @@ def test_what_is_not_simulated_is_unsupported() -> None:
     assert sim.supports(case_of("cpu")) == (
         "the runtime sim computes on simulated devices only: use --device sim:cpu or sim:gpu"
     )
-    with pytest.raises(Unsupported, match="inference is not simulated"):
-        sim.prepare(case_of(task="infer"))
+    with pytest.raises(Unsupported, match="int8 is for inference"):
+        sim.prepare(case_of(tuning=Tuning(runtime="sim", precision="int8")))
     with pytest.raises(UserError, match="larger than the 50 training samples"):
         sim.prepare(case_of("sim:gpu:train_samples=50"))
 

@@ -40,7 +40,8 @@ RULES = (
 SHARED = "something else used the machine in most processes"
 MEMORY = ("triad", "copy")
 """Ceilings that are a bandwidth, the better known first."""
-HALF = frozenset({"fp16", "bf16"})
+BYTES = {"fp16": 2, "bf16": 2, "int8": 1}
+"""Of an activation or weight, by precision; else 4."""
 
 
 def bounds_of(shown: Sequence[Measured], results: Results) -> list[ShareFinding]:
@@ -121,8 +122,6 @@ def _floored(
     if line is None or line.value is None:
         return _because(finding, floor_s=f"no measured bandwidth of {case.device_label}, undisturbed")
     work = case.case.work
-    if work.task != "train":
-        return _because(finding, floor_s="the floor is that of a training step")
     try:
         net = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     except UserError:
@@ -132,7 +131,8 @@ def _floored(
         work.batch,
         flop_per_s=1e12 * case.ceiling_tflop_per_s,
         byte_per_s=1e9 * line.value,
-        dtype_bytes=2 if case.case.tuning.precision in HALF else 4,
+        dtype_bytes=BYTES.get(case.case.tuning.precision, 4),
+        training=work.task == "train",
     )
     return dataclasses.replace(
         finding,
@@ -148,6 +148,8 @@ def _judged(finding: ShareFinding, case: Case, splits: list[Split] | str) -> Sha
     """Adds the shares and the label. A captured step has no parts, but no loader and no launches either."""
     if isinstance(splits, str):
         finding = _because(finding, shares=splits)
+        if case.work.task == "infer":  # a call is one piece, with its data in place as a rule
+            return _captured_or_roofline(finding)
         return _roofline(finding) if case.tuning.captured else _untold(finding, splits)
     finding = dataclasses.replace(
         finding,
@@ -186,15 +188,8 @@ def _launches(finding: ShareFinding, case: Case, splits: Sequence[Split]) -> Sha
 
     A device that must work for most of the step is not bound by launches, however late they come.
     """
-    interval, point = finding.launch_share, finding.launch_share_point
-    if point is not None:
-        if interval is not None and interval.low <= BINDS < interval.high:
-            bounds = f"{interval.low:.0%} to {interval.high:.0%}"
-            return _untold(finding, f"capturing saves {bounds} of a step: on both sides of {BINDS:.0%}")
-        told = f"captured, the same step needs {1 - point:.0%} of the time"
-        return _told(finding, "launch", told) if point > BINDS else _roofline(finding)
-    if case.device.kind == "cpu":
-        return _roofline(finding)
+    if finding.launch_share_point is not None or case.device.kind == "cpu":
+        return _captured_or_roofline(finding)
     slow = {split.kept_busy() > PACE for split in splits}
     if len(slow) > 1:
         return _untold(finding, f"the host enqueues for about {PACE:.0%} of the time of the work")
@@ -203,6 +198,18 @@ def _launches(finding: ShareFinding, case: Case, splits: Sequence[Split]) -> Sha
         told = f"the host enqueues for {finding.enqueue_share:.0%} of the time of the work"
         return _told(finding, "launch", told)
     return _roofline(finding)
+
+
+def _captured_or_roofline(finding: ShareFinding) -> ShareFinding:
+    """`launch` where the same step, captured, needs clearly less; else the roofline's side."""
+    interval, point = finding.launch_share, finding.launch_share_point
+    if point is None:
+        return _roofline(finding)
+    if interval is not None and interval.low <= BINDS < interval.high:
+        bounds = f"{interval.low:.0%} to {interval.high:.0%}"
+        return _untold(finding, f"capturing saves {bounds} of a step: on both sides of {BINDS:.0%}")
+    told = f"captured, the same step needs {1 - point:.0%} of the time"
+    return _told(finding, "launch", told) if point > BINDS else _roofline(finding)
 
 
 def _roofline(finding: ShareFinding) -> ShareFinding:

@@ -16,18 +16,22 @@ from breakeven.analysis.claim_rows import (
     quotient,
     task_of,
 )
-from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.analysis.findings import ClaimVerdict, Understanding
+from breakeven.analysis.inference_findings import Reach
+from breakeven.analysis.inference_saturation import span
 from breakeven.catalog.claims import Claim
+from breakeven.units import format_ratio_interval
 
 WORDS = {"infer": "inference", "train": "training"}
 
 
 def _fastest(claim: Claim, found: Understanding) -> Decision:
-    """The largest ratio of a task at a precision against a CPU at any."""
+    """The largest ratio of a task at a precision against a CPU at any; of inference also against the loop as
+    people write it there, which is what such numbers quote: it is mixed, and said to be."""
     task, precision = claim.numbers["task"][0], claim.numbers["precision"][0]
     cases = {c.case_id: c.case for c in found.cases}
     rows = [
-        r
+        (r.ratio.estimate, bounded(r, claim))
         for r in found.ratios
         if r.candidate_id in cases
         and cases[r.candidate_id].work.task == task
@@ -36,9 +40,34 @@ def _fastest(claim: Claim, found: Understanding) -> Decision:
         and not is_gpu(r.base_label, found)
         and r.ratio is not None
     ]
-    best = sorted(rows, key=lambda r: r.ratio.estimate if r.ratio else 0.0)[-1:]
+    rows += _mixed(claim, found, precision) if task == "infer" else []
+    best = sorted(rows, key=lambda row: row[0])[-1:]
     missing = f"{WORDS[task]} in {precision} on a GPU against a CPU"
-    return all_of([bounded(r, claim) for r in best], missing=missing)
+    return all_of([decision for _, decision in best], missing=missing)
+
+
+def _mixed(claim: Claim, found: Understanding, precision: str) -> list[tuple[float, Decision]]:
+    """Rates of a GPU at that precision over those of a CPU in eager FP32, equal work, by both intervals."""
+    ranked = {(c.source, c.case_id) for c in found.inference.cases if c.ranked}
+    mine = [c for c in found.cases if (c.source, c.case_id) in ranked and c.samples_per_s is not None]
+    rows = []
+    for base in mine:
+        tuning = base.case.tuning
+        eager = tuning.execution == "eager" and tuning.precision in ("fp32", "default")
+        if not eager or is_gpu(base.device_label, found):
+            continue
+        for other in mine:
+            same = (other.case.work, other.source) == (base.case.work, base.source)
+            if not same or other.case.tuning.precision != precision or not is_gpu(other.device_label, found):
+                continue
+            assert other.samples_per_s is not None and base.samples_per_s is not None
+            ratio = quotient(other.samples_per_s, base.samples_per_s)
+            what = f"{other.device_label} {other.tuning_name} against {base.device_label} eager"
+            text = f"{format_ratio_interval(ratio)} here ({what}, {tuning.precision}: mixed)"
+            evidence = (*base.evidence, *other.evidence)
+            decision = Decision(verdict=inside(ratio, claim), detail=text, evidence=evidence)
+            rows.append((ratio.estimate, decision))
+    return rows
 
 
 def _gpu_pair(claim: Claim, found: Understanding) -> Decision:
@@ -77,26 +106,30 @@ def _runtimes(claim: Claim, found: Understanding) -> Decision:
 
 
 def _sweet_spot(claim: Claim, found: Understanding) -> Decision:
-    """The smallest batch whose rate is near the best one, wherever batches on both sides were measured."""
+    """The least batch whose rate is near the best one, wherever batches on both sides were measured."""
     share, low, high = claim.number("share"), claim.low or 0.0, claim.high or math.inf
-    curves: dict[tuple[str, str, str], list[CaseFinding]] = {}
-    for c in found.cases:
-        if c.case.work.task == "infer" and is_gpu(c.device_label, found) and c.samples_per_s is not None:
-            curves.setdefault((c.case.work.model, c.device_label, c.tuning_name), []).append(c)
     decided = []
-    for (model, device, tuning), curve in curves.items():
-        batches = {c.case.work.batch: c.samples_per_s_point or 0.0 for c in curve}
-        if not (min(batches) < low and max(batches) > high):
+    for sweep in found.inference.saturation:
+        batches = [p.batch for p in sweep.points]
+        if not is_gpu(sweep.device_label, found) or not (min(batches) < low and max(batches) > high):
             continue
-        spot = min(batch for batch, rate in batches.items() if rate >= share * max(batches.values()))
-        decided.append(
-            Decision(
-                verdict="confirmed" if low <= spot <= high else "not confirmed",
-                detail=f"{model} on {device}, {tuning}: {share:.0%} of the best rate from batch {spot}",
-                evidence=tuple(line for c in curve for line in c.evidence),
-            )
-        )
+        if share not in {reach.share for reach in sweep.reaches}:
+            continue
+        reach = sweep.reach(share)
+        where = f"{sweep.model} on {sweep.device_label}, {sweep.tuning_name} {sweep.precision}"
+        text = f"{where}: {share:.0%} of the best rate from batch {span(reach)}"
+        decided.append(Decision(verdict=_between(reach, low, high), detail=text, evidence=sweep.evidence))
     return all_of(decided, missing=f"inference on a GPU at batches from below {low:g} to above {high:g}")
+
+
+def _between(reach: Reach, low: float, high: float) -> ClaimVerdict:
+    """Whether a saturation batch surely lies within the bounds, surely without, or neither."""
+    first, last = reach.low, math.inf if reach.high is None else reach.high
+    if first is None:
+        return "cannot be told"
+    if low <= first and last <= high:
+        return "confirmed"
+    return "not confirmed" if first > high or last < low else "cannot be told"
 
 
 TESTS: dict[str, Callable[[Claim, Understanding], Decision]] = {

@@ -18,6 +18,7 @@ from breakeven.analysis.findings import (
     ScaleFinding,
     Understanding,
 )
+from breakeven.analysis.inference_findings import Inference
 from breakeven.catalog.claims import PAPERS, Claim, claims
 
 OWN: dict[str, Callable[[Claim], own_numbers.Decided]] = {
@@ -54,6 +55,10 @@ def _real(found: Understanding) -> Understanding:
         scale=_between(found.scale, labels),
         what_if=_between(found.what_if, labels),
         parity=_between(found.parity, labels),
+        inference=Inference(
+            cases=tuple(c for c in found.inference.cases if c.case_id not in played),
+            saturation=tuple(s for s in found.inference.saturation if s.device_label not in labels),
+        ),
     )
 
 

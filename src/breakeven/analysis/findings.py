@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, WhatIfFinding
+from breakeven.analysis.inference_findings import Inference
 from breakeven.records.case import Case
 from breakeven.stats import Interval, Verdict
 
@@ -368,3 +369,4 @@ class Understanding:
     break_even: tuple[BreakEvenFinding, ...] = ()
     claims: tuple[ClaimFinding, ...] = ()
     shares: tuple[ShareFinding, ...] = ()
+    inference: Inference = field(default_factory=Inference)

@@ -38,6 +38,11 @@ def tuning_labels(cases: Sequence[Sequence[Attempt]]) -> dict[str, str]:
     return labels
 
 
+def without_numerics(label: str) -> str:
+    """The label of a tuning without the precision and calibration that tell it from others."""
+    return " ".join(w for w in label.split(" ") if not w.startswith(("precision=", "calibration=")))
+
+
 def _settings(tuning: Tuning, others: Sequence[Tuning]) -> list[tuple[str, Any]]:
     """The settings of `tuning` that some of the others do not share; not those that do not apply (None)."""
     names = [f.name for f in dataclasses.fields(Tuning)]

@@ -33,13 +33,19 @@ def pairs_of(cases: Sequence[Measured], base: Device) -> list[Pair]:
         if candidate.case.device == base:
             continue
         equal = [m for m in here if m.work_id == candidate.work_id]
-        partner = _partner(candidate, equal)
+        partner = _partner(candidate, [m for m in equal if _same_axis(m, candidate)])
         if partner is not None:
             found.append(Pair(base=partner, candidate=candidate, refused=refusal(partner, candidate)))
         elif not equal and (other := _other_work(candidate, here)) is not None:
             differs = _differing(other.case.work, candidate.case.work)
             found.append(Pair(base=other, candidate=candidate, refused=f"unequal work: {differs}"))
     return found
+
+
+def _same_axis(base: Measured, candidate: Measured) -> bool:
+    """In inference precision is an axis, not a step of a tuning: int8 is set against int8 alone."""
+    a, b = base.case.tuning, candidate.case.tuning
+    return candidate.case.work.task == "train" or (a.precision, a.calibration) == (b.precision, b.calibration)
 
 
 def baseline(devices: Sequence[Device], wanted: str | None) -> Device | None:
@@ -119,7 +125,11 @@ def refusal(base: Measured, candidate: Measured) -> str | None:
             return f"{m.finding.device_label}: {why}"
     if base.finding.region != candidate.finding.region:
         return f"unequal regions: {base.finding.region} against {candidate.finding.region}"
-    for name in dict.fromkeys([*base.hashes, *candidate.hashes]):
+    names: list[str] = [*base.hashes, *candidate.hashes]
+    if base.case.work.task == "infer":
+        # Which images a call takes changes none of its work: runtimes need not tell, but may not differ.
+        names = ["weights", *(name for name in base.hashes if name in candidate.hashes)]
+    for name in dict.fromkeys(names):
         if not _agree(base.hashes.get(name), candidate.hashes.get(name)):
             return f"unequal work: the {name} hashes differ or are not known on both sides"
     return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding, ShareFinding
 from breakeven.records.case import Device
+from breakeven.records.tuning import INFERENCE, PRESETS
 from breakeven.stats import Interval, Verdict
 from breakeven.units import format_ratio_interval
 
@@ -18,6 +19,14 @@ APART = "no verdict (not measured in turn)"
 
 LONGEST = 157
 """Two lines of 80 columns, less what a break between words may lose."""
+
+
+LINE = 80
+
+
+def two_lines(text: str) -> bool:
+    """Whether a sentence fits on two lines of a terminal."""
+    return len(textwrap.wrap(text, LINE)) <= 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +64,8 @@ def one_ratio(ratio: RatioFinding, who: Sides) -> str:
     if ratio.verdict is Verdict.SLOWER:
         longer = format_ratio_interval(inverse(ratio.ratio))
         takes = "take" if who.verb == who.verb.rstrip("s") else "takes"
-        return f"{who.candidate} {takes} {longer} as long as {who.base} to train {ratio.model}, {at(ratio)}."
+        task = who.verb.rstrip("s")
+        return f"{who.candidate} {takes} {longer} as long as {who.base} to {task} {ratio.model}, {at(ratio)}."
     if ratio.verdict is Verdict.SAME:
         return f"{does} as fast as {who.base}, {at(ratio)}: {shown}, the same within 3 %."
     return f"{does} {shown} as fast as {who.base}, {at(ratio)}."
@@ -151,7 +161,10 @@ def at(ratio: RatioFinding) -> str:
 
 
 def tuning(name: str) -> str:
-    """A preset as words: `as-written` is said, the others are named."""
+    """A preset as words: `as-written` is said, the others are named; those of inference add to nothing."""
+    first = name.partition(" ")[0]
+    if first in INFERENCE and first not in PRESETS:
+        return f"with {name}"
     return "as written" if name == "as-written" else f"tuned ({name})"
 
 

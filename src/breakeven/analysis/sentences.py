@@ -3,7 +3,6 @@
 Knows nothing about lines or statistics. It talks in ratios: a time on a shared CPU is no result.
 """
 
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -19,11 +18,12 @@ from breakeven.analysis.findings import (
     ScaleFinding,
     ShareFinding,
 )
+from breakeven.analysis.inference_findings import Inference
+from breakeven.analysis.inference_phrases import inference_sentences
 from breakeven.analysis.quality import failures
 from breakeven.stats import Verdict
 
 MOST = 7
-LINE = 80
 
 
 def sentences_of(
@@ -39,6 +39,7 @@ def sentences_of(
     missing: int = 0,
     skips: Sequence[Mapping[str, str]] = (),
     shares: Sequence[ShareFinding] = (),
+    inference: Inference | None = None,
 ) -> list[str]:
     """The sentences, most important first. `missing`: cases of the study that have no attempt yet."""
     if not cases:
@@ -49,11 +50,13 @@ def sentences_of(
     tunings = [ratio for ratio in ratios if ratio.contrast == "tuning"]
     compared = [ratio for ratio in tunings if ratio.of == "step"] or tunings
     said += _unfinished(len(cases), missing)
+    inferred = inference_sentences(inference or Inference(), cases)
+    said += inferred
     said += cores_sentences(on_cores) + break_even_sentences(break_even)
     climbed = ladder_sentences(ladders, ratios, phrases.LONGEST)
     if not any(ratio.contrast == "best" and ratio.ratio is not None for ratio in ratios):
         # Without the best of both, the two ends of the ladder have to do.
-        if compared or not missing:
+        if compared or not (missing or inferred):
             said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
         said += _bound(compared, shares) + climbed
     else:
@@ -64,12 +67,9 @@ def sentences_of(
     said += _failed(cases)
     said += _accuracy(parity)
     said += _forecast(cases)
-    return [line if line.isprintable() and two_lines(line) else phrases.cut(line) for line in said[:MOST]]
-
-
-def two_lines(text: str) -> bool:
-    """Whether a sentence fits on two lines of a terminal."""
-    return len(textwrap.wrap(text, LINE)) <= 2
+    return [
+        line if line.isprintable() and phrases.two_lines(line) else phrases.cut(line) for line in said[:MOST]
+    ]
 
 
 def _headlines(
@@ -141,7 +141,7 @@ def _headline(
     trends = phrases.trends(certain, laws)
     if not trends:
         return [f"{whole}."]
-    joined = next((text for trend in trends if two_lines(text := f"{whole}; {trend}.")), None)
+    joined = next((text for trend in trends if phrases.two_lines(text := f"{whole}; {trend}.")), None)
     return [joined] if joined else [f"{whole}.", f"{trends[0][0].upper()}{trends[0][1:]}."]
 
 

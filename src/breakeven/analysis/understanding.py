@@ -27,6 +27,11 @@ from breakeven.analysis.findings import (
     ShareFinding,
     Understanding,
 )
+from breakeven.analysis.inference import served_cases
+from breakeven.analysis.inference_factors import factors_of
+from breakeven.analysis.inference_findings import Inference
+from breakeven.analysis.inference_frontier import frontier_of
+from breakeven.analysis.inference_saturation import later_of, saturation_of
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.ladder import ladders_of
 from breakeven.analysis.machines import core_loop_ns, cores_of, identical_cores, machine
@@ -61,6 +66,7 @@ class _File:
     sentences: tuple[str, ...]
     hidden: int
     shares: tuple[ShareFinding, ...]
+    inference: Inference
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -104,6 +110,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         what_if=tuple(finding for file in files for finding in file.what_if),
         break_even=tuple(finding for file in files for finding in file.break_even),
         shares=tuple(finding for file in files for finding in file.shares),
+        inference=_joined([file.inference for file in files]),
     )
     return dataclasses.replace(found, claims=claims_against(found))
 
@@ -130,8 +137,10 @@ def _file(results: Results, show_all: bool) -> _File:
     chosen = choices(results.attempts, planned, results.checks)
     every = [*pairs, *(best_pairs(chosen, confirmed, base) if base else [])]
     ratios = ratios_of(every)
+    # Tunings of inference stand side by side: none adds to another.
+    trained = [m for m in shown if m.case.work.task == "train"]
     ladders = ladders_of(
-        shown, confirmed, chosen, planned, wants_best=naming.asks_for_best(asked) or bool(confirmed)
+        trained, confirmed, chosen, planned, wants_best=naming.asks_for_best(asked) or bool(confirmed)
     )
     parity = parity_of(
         pairs, naming.number(asked, "accuracy_margin") or MARGIN, full=asked.get("full") is True
@@ -142,6 +151,7 @@ def _file(results: Results, show_all: bool) -> _File:
     break_even = break_even_of(every, ratios)
     missing = _missing(study, everything)
     shares = bounds_of(shown, results)
+    inference = _inference(shown, results, shares)
     return _File(
         study=study,
         cases=tuple(cases),
@@ -177,11 +187,34 @@ def _file(results: Results, show_all: bool) -> _File:
                 missing=missing,
                 skips=study.skips if study else (),
                 shares=shares,
+                inference=inference,
             )
         ),
         hidden=len(everything) - len(shown),
         shares=tuple(shares),
+        inference=inference,
     )
+
+
+def _inference(shown: Sequence[Measured], results: Results, shares: Sequence[ShareFinding]) -> Inference:
+    """What the cases of inference say; nothing where there are none."""
+    served = served_cases(shown, results, shares)
+    sweeps = saturation_of(served)
+    factors, gains = factors_of(served)
+    return Inference(
+        cases=tuple(one.finding for one in served),
+        saturation=tuple(sweeps),
+        later=tuple(later_of(sweeps)),
+        frontier=tuple(frontier_of(served)),
+        factors=tuple(factors),
+        gains=tuple(gains),
+    )
+
+
+def _joined(parts: Sequence[Inference]) -> Inference:
+    """The findings of all files, in their order."""
+    names = [f.name for f in dataclasses.fields(Inference)]
+    return Inference(**{name: tuple(x for part in parts for x in getattr(part, name)) for name in names})
 
 
 def _versions(results: Results) -> list[str]:

@@ -8,13 +8,34 @@ from collections.abc import Callable
 
 from breakeven import units
 from breakeven.analysis.findings import Understanding
-from breakeven.report import claims, comparisons, context, curves, ladder, measurements, shares
-from breakeven.report.names import Names, names_of
+from breakeven.report import (
+    claims,
+    comparisons,
+    context,
+    curves,
+    inference,
+    inference_batches,
+    inference_wins,
+    ladder,
+    measurements,
+    shares,
+)
+from breakeven.report.names import Names, names_of, tuning_of
 from breakeven.report.view import Report, Section, clean
 
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
+    inference_wins.gains,
+    inference_wins.precisions,
+    inference_wins.runtimes,
+    inference.outputs,
+    inference.rates,
+    inference_batches.saturation,
+    inference_batches.later,
+    inference.frontier,
+    inference_wins.factors,
+    inference.builds,
     ladder.ladder,
     ladder.best,
     ladder.without,
@@ -110,7 +131,7 @@ def _facts(understanding: Understanding, names: Names) -> tuple[str, ...]:
     cases = understanding.cases
     models = len({c.case.work.model for c in cases})
     devices = len({c.device_label for c in cases})
-    tunings = len({c.tuning_name for c in cases})
+    tunings = len({tuning_of(c) for c in cases})
     facts = [
         f"{_plural(models, 'model')} x {_plural(devices, 'device')} x {_plural(tunings, 'tuning')}",
         *([", ".join(names.common)] if names.common else []),

@@ -1,7 +1,6 @@
 """Charts as Vega-Lite specifications, and as SVG and PNG files made offline.
 
-Knows nothing about findings: it draws the marks of a `Chart`. Every series has a shape or a dash besides its
-colour. Colours: Okabe and Ito (2008), without the yellow that vanishes on white.
+Knows nothing about findings: it draws the marks of a `Chart`.
 """
 
 import json
@@ -10,21 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
+from breakeven.report import inference_charts
+from breakeven.report.drawing import WIDTH, log_axis, paged, points, ratio_channel, rule, series
 from breakeven.report.view import Chart
 
 MISSING_EXTRA = 'charts and HTML need more packages: pip install "breakeven[report]"'
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#7F7F7F")
-SHAPES = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "cross",
-    "triangle-down",
-    "triangle-right",
-    "triangle-left",
-)
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 3], [3, 3, 1, 3])
 # The parts of a step in its order.
 PART_FILLS = {
     "data wait": "#D55E00",
@@ -38,11 +27,9 @@ PART_FILLS = {
 DARK_FILLS = ("forward", "optimizer")
 LEAST_TEXT = 0.08
 """A smaller piece of a bar has no room for its number."""
-WIDTH = 640
 SHARE_WIDTH = 560
 """Room is left for the label beside each bar."""
 ROW_HEIGHT = 22
-AIR = 1.2
 MOST_TICKS = 14
 PNG_SCALE = 2.0
 # A file stands on white paper; a page gives its own ink, which follows light, dark and print.
@@ -64,6 +51,9 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "samples": _samples,
         "batch": _batch,
         "shares": _shares,
+        "saturation": inference_charts.saturation,
+        "factors": inference_charts.factors,
+        "frontier": inference_charts.frontier,
     }[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     with alt.data_transformers.enable("default", max_rows=None):
@@ -131,27 +121,6 @@ def _config(ink: str) -> dict[str, Any]:
     }
 
 
-def _series(alt: Any, field: str, names: Sequence[str], *, filled: bool) -> tuple[Any, Any, Any]:
-    """Colour, shape and dash of one series; equal fields, domains and titles make one legend of them."""
-    # The outline of a filled symbol would take the dash of its line and look torn.
-    legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=0 if filled else 1.5) if len(names) > 1 else None
-    looks = (alt.Color, COLOURS), (alt.Shape, SHAPES), (alt.StrokeDash, DASHES)
-    colour, shape, dash = (
-        channel(
-            f"{field}:N",
-            title=field,
-            legend=legend,
-            scale=alt.Scale(domain=list(names), range=_cycled(values, len(names))),
-        )
-        for channel, values in looks
-    )
-    return colour, shape, dash
-
-
-def _cycled(values: Sequence[Any], count: int) -> list[Any]:
-    return [values[index % len(values)] for index in range(count)]
-
-
 def _ratio_tooltip(alt: Any) -> list[Any]:
     fields = {
         "model": "model:N", "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N",
@@ -160,34 +129,13 @@ def _ratio_tooltip(alt: Any) -> list[Any]:
     return [alt.Tooltip(field, title=title) for title, field in fields.items()]
 
 
-def _log(alt: Any, numbers: Sequence[float], form: str) -> dict[str, Any]:
-    """Scale and axis of a logarithmic channel: a little air at both ends, few lines, each with its number."""
-    low, high = min(numbers) / AIR, max(numbers) * AIR
-    steps = (1, 2, 5) if high / low < 200 else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
-    axis = alt.Axis(values=ticks, format=form, grid=True)
-    return {"scale": alt.Scale(type="log", domain=[low, high], nice=False), "axis": axis}
-
-
-def _ratio_channel(alt: Any, values: Sequence[Any]) -> dict[str, Any]:
-    """2x and 0.5x lie equally far from equal speed, which is always in sight."""
-    bounds = [value[key] for value in values for key in ("ratio", "low", "high") if value[key]]
-    return {"title": "times as fast", **_log(alt, [1.0, *bounds], "~g")}
-
-
-def _rule(alt: Any, channel: str) -> Any:
-    where = {channel: alt.datum(1)}
-    return alt.Chart().mark_rule(strokeDash=[4, 4], opacity=0.6, color="#7F7F7F").encode(**where)
-
-
 def _ladder(alt: Any, chart: Chart) -> Any:
     """A staircase a device: down the tunings, to the left where a step wins; the best below, unconnected."""
-    colour, shape, dash = _series(alt, "device", chart.devices, filled=True)
+    colour, shape, dash = series(alt, "device", chart.devices, filled=True)
     times = [float(value["ms"] or 1) for value in chart.values]
     # Words stand beside the outermost marks: air for them on both sides.
     air = max(times) / min(times)
-    channel = _log(alt, [min(times) / air**0.25, max(times) * air**0.25], "~g")
+    channel = log_axis(alt, [min(times) / air**0.25, max(times) * air**0.25], "~g")
     x = alt.X("ms:Q", title="milliseconds a step", **channel)
     axis = alt.Axis(labelExpr="substring(datum.label, 3)", grid=True, title=None)
     y = alt.Y("row:N", sort=list(chart.tunings), axis=axis)
@@ -203,7 +151,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             x=x, y=y, color=colour, strokeDash=dash, order=order
         ),
         known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **channel), x2="high:Q", y=y, color=colour),
-        _points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
         *(
             alt.Chart()
             .transform_filter(f"datum.device {sign} {json.dumps(slowest)}")
@@ -214,7 +162,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             for sign, align, dx, dy in (("===", "left", 9, 5), ("!==", "right", -7, -7))
         ),
     ]
-    return _paged(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return paged(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _slowest(chart: Chart) -> str:
@@ -226,29 +174,29 @@ def _slowest(chart: Chart) -> str:
 
 
 def _scale(alt: Any, chart: Chart) -> Any:
-    colour, shape, dash = _series(alt, "tuning", chart.tunings, filled=True)
+    colour, shape, dash = series(alt, "tuning", chart.tunings, filled=True)
     sizes = [float(value["parameters"] or 1) for value in chart.values]
-    x = alt.X("parameters:Q", title="parameters", **_log(alt, sizes, "~s"))
-    channel = _ratio_channel(alt, chart.values)
+    x = alt.X("parameters:Q", title="parameters", **log_axis(alt, sizes, "~s"))
+    channel = ratio_channel(alt, chart.values)
     y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
     known = alt.Chart().transform_filter("isValid(datum.low)")
     layers = [
         known.mark_area(opacity=0.16).encode(x=x, y=low, y2="high:Q", color=colour),
         alt.Chart().mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
         known.mark_rule(strokeWidth=1.4).encode(x=x, y=low, y2="high:Q", color=colour),
-        _points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
-        _rule(alt, "y"),
+        points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        rule(alt, "y"),
     ]
-    return _paged(alt, layers, chart.values, "pair", width=WIDTH, height=300)
+    return paged(alt, layers, chart.values, "pair", width=WIDTH, height=300)
 
 
 def _batch(alt: Any, chart: Chart) -> Any:
     """Ratios with their band, and where each line passes equal speed: a cross, its interval as a bar."""
-    colour, shape, dash = _series(alt, "tuning", chart.tunings, filled=True)
+    colour, shape, dash = series(alt, "tuning", chart.tunings, filled=True)
     sizes = [
         float(value[key] or 1) for value in chart.values for key in ("batch", "from", "to") if key in value
     ]
-    x_of = _log(alt, sizes, "~g")
+    x_of = log_axis(alt, sizes, "~g")
     measured_at = sorted({float(value["batch"] or 1) for value in chart.values if value["mark"] == "ratio"})
     if len(measured_at) <= MOST_TICKS:
         x_of["axis"] = alt.Axis(values=measured_at, format="~g", grid=True)
@@ -257,7 +205,7 @@ def _batch(alt: Any, chart: Chart) -> Any:
         alt.X("from:Q", title="samples a step", **x_of),
     )
     ratios = [value for value in chart.values if value["mark"] == "ratio"]
-    channel = _ratio_channel(alt, ratios)
+    channel = ratio_channel(alt, ratios)
     y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
     tips = {"speed-up": "shown:N", "verdict": "verdict:N", "tuning": "tuning:N", "devices": "pair:N"}
     tooltip = [alt.Tooltip(field, title=title) for title, field in tips.items()]
@@ -270,7 +218,7 @@ def _batch(alt: Any, chart: Chart) -> Any:
         measured.mark_point(filled=True, size=60, opacity=1).encode(
             x=x, y=y, color=colour, shape=shape, tooltip=tooltip
         ),
-        _rule(alt, "y"),
+        rule(alt, "y"),
         crossing.transform_filter("isValid(datum.from)")
         .mark_rule(strokeWidth=4, opacity=0.7)
         .encode(x=start, x2="to:Q", y=y, color=colour),
@@ -281,29 +229,29 @@ def _batch(alt: Any, chart: Chart) -> Any:
             x=x, y=y, text="label:N", color=colour
         ),
     ]
-    return _paged(alt, layers, chart.values, "pair", width=WIDTH, height=260)
+    return paged(alt, layers, chart.values, "pair", width=WIDTH, height=260)
 
 
 def _ratios(alt: Any, chart: Chart) -> Any:
     """One line a tuning under its model: the interval as a bar, the estimate as its point."""
-    colour, shape, _ = _series(alt, "tuning", chart.tunings, filled=True)
+    colour, shape, _ = series(alt, "tuning", chart.tunings, filled=True)
     values: Sequence[Mapping[str, Any]] = chart.values
     if len({value["pair"] for value in values}) > 1:
         values = [{**value, "model": f"{value['model']} ({value['pair']})"} for value in values]
-    channel = _ratio_channel(alt, values)
+    channel = ratio_channel(alt, values)
     x, low = alt.X("ratio:Q", **channel), alt.X("low:Q", **channel)
     y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
     known = alt.Chart().transform_filter("isValid(datum.low)")
     layers = [
         known.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q", y=y, color=colour),
-        _points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
-        _rule(alt, "x"),
+        points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        rule(alt, "x"),
     ]
-    return _paged(alt, layers, values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return paged(alt, layers, values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _samples(alt: Any, chart: Chart) -> Any:
-    colour, shape, _ = _series(alt, "device", chart.devices, filled=False)
+    colour, shape, _ = series(alt, "device", chart.devices, filled=False)
     fields = {
         "model": "model:N", "device": "device:N", "tuning": "tuning:N", "median step": "shown:N",
         "process": "process:N", "batch": "batch:Q", "precision": "precision:N",
@@ -313,14 +261,14 @@ def _samples(alt: Any, chart: Chart) -> Any:
         alt.Chart()
         .mark_point(size=60, strokeWidth=1.6, opacity=0.9)
         .encode(
-            x=alt.X("ms:Q", title="milliseconds a step", **_log(alt, times, "~g")),
+            x=alt.X("ms:Q", title="milliseconds a step", **log_axis(alt, times, "~g")),
             y=alt.Y("tuning:N", title=None, sort=list(chart.tunings)),
             color=colour,
             shape=shape,
             tooltip=[alt.Tooltip(field, title=title) for title, field in fields.items()],
         )
     )
-    return _paged(alt, [mark], chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return paged(alt, [mark], chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _shares(alt: Any, chart: Chart) -> Any:
@@ -349,20 +297,4 @@ def _shares(alt: Any, chart: Chart) -> Any:
         numbers.encode(x="middle:Q", y=y, text="shown:N", color=ink),
         bound.encode(x=alt.datum(1), y=y, text="bound:N"),
     ]
-    return _paged(alt, layers, chart.values, "group", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT))
-
-
-def _points(alt: Any) -> Any:
-    return alt.Chart().mark_point(filled=True, size=80, opacity=1)
-
-
-def _paged(
-    alt: Any, layers: Sequence[Any], values: Sequence[Mapping[str, Any]], field: str, **size: Any
-) -> Any:
-    """One drawing, or one above the other where the field has several values."""
-    together = alt.layer(*layers, data=alt.Data(values=list(values))).properties(**size)
-    groups = list(dict.fromkeys(value[field] for value in values))
-    if len(groups) < 2:
-        return together
-    facet = alt.Facet(f"{field}:N", title=None, sort=groups)
-    return together.facet(facet=facet, columns=1)
+    return paged(alt, layers, chart.values, "group", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT))

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from breakeven.analysis.findings import CaseFinding, ShareFinding, StepFinding, Understanding
+from breakeven.analysis.inference import QUANTILES
+from breakeven.analysis.inference_findings import InferenceFinding
 from breakeven.analysis.shares import SHARES
 from breakeven.stats import Interval
 
@@ -27,10 +29,12 @@ def sheet(understanding: Understanding) -> str:
     for found in (b for one in understanding.ladders for b in one.best):
         chosen.setdefault(found.case_id, []).append(found.numerics)
     shares = {(s.source, s.case_id): s for s in understanding.shares}
+    inferred = {(f.source, f.case_id): f for f in understanding.inference.cases}
     rows = [
         dict(_fields(c, kinds))
         | dict(_where(shares.get((c.source, c.case_id))))
         | dict(_ladder(climbed.get(c.case_id), chosen.get(c.case_id, ())))
+        | (dict(_inference(inferred.get((c.source, c.case_id)))) if inferred else {})
         for c in understanding.cases
     ]
     out = io.StringIO()
@@ -105,6 +109,29 @@ def _ladder(step: StepFinding | None, best_of: Sequence[str]) -> Iterator[tuple[
     yield from _interval("ladder_win", "times", win.ratio if win else None, win.point if win else None)
     yield "ladder_loses", step.loses if step else None
     yield "best_of_numerics", "; ".join(best_of)
+
+
+def _inference(found: InferenceFinding | None) -> Iterator[tuple[str, Field]]:
+    """Latency, energy and the outputs of a case of inference; of training nothing, beside others."""
+    yield "single_calls", found.calls if found else None
+    for p in QUANTILES:
+        q = found.quantile(p) if found else None
+        name = f"call_p{100 * p:g}".replace(".", "_")
+        yield f"{name}_pooled_s", q.value_s if q else None
+        yield from _interval(name, "s", q.interval if q else None, None)
+    own = found or InferenceFinding(case_id="", source="")
+    yield from _interval("first_call", "s", own.cold_s, own.cold_point_s)
+    yield "build_s", own.build_s
+    yield from _interval("energy", "j_per_image", own.j_per_image, own.j_per_image_point)
+    yield "share_of_floor", own.share_of_floor
+    figures: dict[str, Field] = {
+        "top1_agreement_share": own.outputs.agreement, "output_error": own.outputs.output_error,
+        "reference_error": own.outputs.reference_error, "test_accuracy_share": own.outputs.accuracy,
+        "fp32_accuracy_share": own.outputs.fp32_accuracy,
+        "random_weights": own.outputs.random if found else None, "ranked": found.ranked if found else None,
+        "not_ranked_because": own.reasons.get("ranked"),
+    }  # fmt: skip
+    yield from figures.items()
 
 
 def _where(found: ShareFinding | None) -> Iterator[tuple[str, Field]]:

@@ -65,7 +65,7 @@ def times(understanding: Understanding, names: Names) -> Section | None:
     notes.append(precision_note(names))
     return _section(
         "times", "Time of a step", " ".join(filter(None, notes)), columns, cells,
-        [c for c in understanding.cases if c.step_s or c.step_point_s], names,
+        [c for c in understanding.cases if (c.step_s or c.step_point_s) and _trains(c)], names,
     )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def once(understanding: Understanding, names: Names) -> Section | None:
         )
 
     note = "Start-up and first step are paid once a process, one evaluation of the test set after each epoch."
-    shown = [c for c in understanding.cases if c.startup_s or c.cold_s or c.evaluation_s]
+    shown = [c for c in understanding.cases if (c.startup_s or c.cold_s or c.evaluation_s) and _trains(c)]
     return _section("once", "Start-up and evaluation", note, columns, cells, shown, names)
 
 
@@ -318,6 +318,11 @@ def _section(
         return None
     alt = chart.alt_text if chart else ""
     return Section(key=key, title=title, note=note, table=table, chart=chart, alt_text=alt, detail=detail)
+
+
+def _trains(case: CaseFinding) -> bool:
+    """Inference has sections of its own."""
+    return case.case.work.task == "train"
 
 
 def _bound_by(found: ShareFinding | None) -> Cell:

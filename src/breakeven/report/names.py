@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.analysis.naming import without_numerics
 from breakeven.records.tuning import PRESETS
 from breakeven.report.view import Cell, Column, clean, label, said
 
@@ -54,7 +55,7 @@ def names_of(understanding: Understanding) -> Names:
     axes = list(AXES)
     by_tuning: dict[str, set[str]] = {}
     for c in cases:
-        by_tuning.setdefault(c.tuning_name, set()).add(c.case.tuning.precision)
+        by_tuning.setdefault(tuning_of(c), set()).add(c.case.tuning.precision)
     told = {name: next(iter(found)) for name, found in by_tuning.items() if len(found) == 1}
     if len(told) == len(by_tuning):
         axes.remove("precision")
@@ -82,7 +83,7 @@ def names_of(understanding: Understanding) -> Names:
 
 
 def _texts(case: CaseFinding, axes: Iterable[str]) -> tuple[str, ...]:
-    head = (case.case.work.model, case.device_label, case.tuning_name)
+    head = (case.case.work.model, case.device_label, tuning_of(case))
     return (*head, *(str(AXES[axis](case)) for axis in axes))
 
 
@@ -96,13 +97,18 @@ def naming(case: CaseFinding, names: Names) -> tuple[Cell, ...]:
             case "device":
                 cells.append(names.device(case.device_label))
             case "tuning":
-                cells.append(said(case.tuning_name, tuning_rank(case.tuning_name)))
+                cells.append(said(tuning_of(case), tuning_rank(tuning_of(case))))
             case "case":
                 cells.append(said(case.case_id[:SHORT_ID], note=case.case_id))
             case axis:
                 value = AXES[axis](case)
                 cells.append(said(value, value if isinstance(value, int) else None))
     return tuple(cells)
+
+
+def tuning_of(case: CaseFinding) -> str:
+    """The tuning's name. In inference, where precision is an axis of its own, without it."""
+    return without_numerics(case.tuning_name) if case.case.work.task == "infer" else case.tuning_name
 
 
 def tuning_rank(name: str) -> str:

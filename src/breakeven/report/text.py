@@ -15,6 +15,8 @@ PLAIN, HEADING, QUIET, WARNING = "", "bold", "dim", "bold yellow"
 BLANK: Piece = ("", PLAIN)
 GAP = 2
 MOST_REASONS = 6
+BRIEF = ("times", "gains", "inference")
+"""Sections that the screen after a run may show where nothing was compared: the first that is there."""
 # Names up to this stay on one line (as long as `resnet18-cifar`); longer ones wrap.
 COMFORT = 14
 WORDS = re.compile(r"\S+\s*|\s+")
@@ -56,7 +58,7 @@ def _pieces(report: Report, width: int, *, brief: bool) -> Iterator[Piece]:
     yield from _verdict(report, brief=brief)
     if brief:
         if not first:
-            for section in (s for s in rest if s.key == "times"):
+            for section in [s for s in rest if s.key in BRIEF][:1]:
                 yield from _section(section, width, badge=report.badge, titled=False)
         yield from ((f"Beware: {warning}.", WARNING) for warning in report.warnings)
     else:
@@ -83,7 +85,7 @@ def _section(section: Section, width: int, *, badge: str, titled: bool) -> Itera
     table = section.table
     if table is None:
         return
-    if table.common and (titled or section.key == "times"):
+    if table.common and (titled or section.key in BRIEF):
         yield f"All rows: {table.common}", QUIET
     yield from _lines(table, width)
     if titled:

@@ -59,7 +59,9 @@ class Table:
 class Chart:
     """What a chart shows: one mapping a mark. `kind` names the drawing, `name` is unique in a report."""
 
-    kind: Literal["ladder", "scale", "ratios", "samples", "batch", "shares"]
+    kind: Literal[
+        "ladder", "scale", "ratios", "samples", "batch", "shares", "saturation", "factors", "frontier"
+    ]  # fmt: skip
     name: str
     title: str
     subtitle: str = ""

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,21 @@ def save(folder: Path, saved: Saved, write: Callable[[Path], None]) -> None:
     fresh.rename(state)
     _sync(folder)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def save_weights(path: Path, weights: Mapping[str, Any]) -> str:
+    """Writes trained weights as a file that `--weights` reads, whole or not at all; returns `sha256:...`."""
+    import numpy as np
+
+    from breakeven.workloads.weights import weights_hash
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        np.savez(file, **weights)
+    _sync(part)
+    part.replace(path)
+    return f"sha256:{weights_hash(dict(weights))}"
 
 
 def load(folder: Path, case_id: str, replicate: int) -> Saved | None:

@@ -17,7 +17,7 @@ from breakeven import runtimes
 from breakeven.errors import Mismatch, Unsupported, UserError
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Case, Device, parse_device
-from breakeven.records.lines import Epoch
+from breakeven.records.lines import SAMPLED, Epoch
 from breakeven.runner import checkpoint
 from breakeven.runner.wire import case_from_json
 from breakeven.timing import (
@@ -28,6 +28,7 @@ from breakeven.timing import (
     Samples,
     built,
     elapsed,
+    sample_inference,
     sample_peak,
     sample_training,
     train_epochs,
@@ -37,6 +38,7 @@ from breakeven.timing.cpu import core_ids_for, offered_cores
 from breakeven.timing.probes import Baseline, gpu_baseline, probes_for
 from breakeven.timing.probes.energy import NO_IDLE
 from breakeven.timing.readings import Null
+from breakeven.timing.watching import Metered
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
 """Environment variable that tells a child which descriptor its events go to."""
@@ -94,8 +96,10 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
         # Before anything of the case is there, and so outside all that is timed. A simulation has no core.
         core_ns = None if case.device.kind == "sim" else core_loop_ns()
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
-        probes = {probe.name: probe for probe in probes_for(case.device, idle_w=_idle(request))}
+        probes: dict[str, Probe] = {p.name: p for p in probes_for(case.device, idle_w=_idle(request))}
         with _prepared(case) as (prepared, startup_ns):
+            if prepared.meter is not None:
+                probes["energy"] = Metered(prepared.meter)
             run = {"attempt": _attempt, "full": _full}[request["what"]]
             compiled = built(prepared)
             result = run(case, prepared, request, event_fd, probes)
@@ -251,14 +255,17 @@ def _attempt(
     event_fd: int,
     probes: Mapping[str, Probe],
 ) -> Result:
-    """A sampled attempt: seconds of steps, one or two epoch boundaries, part of an evaluation."""
+    """A sampled attempt: seconds of steps; of training one or two epoch boundaries, of inference single
+    calls; part of an evaluation.
+    """
 
     def on_progress(progress: Progress) -> None:
         emit(event_fd, {"event": "progress", **to_json(progress)})
 
     plan = Plan(**request["plan"])
-    samples = sample_training(prepared, plan, watch=probes, on_progress=on_progress)
-    result = _watched(samples.probes) | {"region": "train_step"}
+    sample = sample_inference if case.work.task == "infer" else sample_training
+    samples = sample(prepared, plan, watch=probes, on_progress=on_progress)
+    result = _watched(samples.probes) | {"region": SAMPLED[case.work.task]}
     result["flags"] += samples.flags
     result["memory"] |= _memory(samples)
     result |= {
@@ -267,6 +274,8 @@ def _attempt(
         "eval_blocks": to_json(samples.eval_blocks),
         "losses": samples.losses[:LOSSES_KEPT],
     }
+    if case.work.task == "infer":
+        result |= {"calls_ns": samples.calls_ns} | _scored(samples, prepared, result["nulls"])
     if isinstance(samples.parts, Parts):
         result["phases"] = _phases(samples.parts)
     else:
@@ -278,6 +287,18 @@ def _attempt(
         moved = ", ".join(f"{name} +{count}" for name, count in samples.counters_moved.items())
         result |= {"outcome": "invalid", "reason": f"compiled or retraced inside the timed window: {moved}"}
     return result
+
+
+def _scored(samples: Samples, prepared: runtimes.Prepared, nulls: dict[str, str]) -> Result:
+    """The accuracy of an inference, where all of the test set was scored and has labels."""
+    scored = samples.evaluation
+    if scored is not None and scored.accuracy is None:
+        nulls["accuracy"] = "the data has no labels"
+    elif scored is None or scored.samples != prepared.eval_samples:
+        nulls["accuracy"] = "only part of the test set was scored"
+    else:
+        return {"accuracy": scored.accuracy}
+    return {}
 
 
 def _phases(parts: Parts) -> Result:
@@ -311,7 +332,10 @@ def _full(
     event_fd: int,
     probes: Mapping[str, Probe],
 ) -> Result:
-    """A full run: every epoch and its test accuracy; saved at each epoch's end, so that it can be resumed."""
+    """A full run: every epoch and its test accuracy; saved at each epoch's end, so that it can be resumed.
+
+    The trained weights stay in a file, for inference.
+    """
     assert case.work.recipe is not None
     total = case.work.recipe.epochs
     folder = Path(request["checkpoint"])
@@ -346,4 +370,8 @@ def _full(
     if len(kept) < total:
         reason = f"stopped after {len(kept)} of {total} epochs"
         return result | {"outcome": "interrupted", "reason": reason}
+    if prepared.export is not None:
+        trained = Path(request["weights"])
+        identity = checkpoint.save_weights(trained, prepared.export())
+        result["observed"] = {"trained_weights": {"file": trained.name, "identity": identity}}
     return result | {"accuracy": kept[-1].accuracy}

@@ -3,6 +3,7 @@
 Knows nothing about sampled attempts.
 """
 
+import re
 import shutil
 import time
 from pathlib import Path
@@ -69,6 +70,7 @@ def _full_run(
         "what": "full",
         "checkpoint": str(folder),
         "replicate": replicate,
+        "weights": str(weights_file(session, planned, replicate)),
         "earlier": to_json(epochs),
         "budget_s": budget_s,
         "continues": chain[-1].attempt_id if chain else None,
@@ -112,6 +114,17 @@ def _missing(session: Session, planned: PlannedCase, replicate: int) -> bool:
 def _folder(session: Session, planned: PlannedCase, replicate: int) -> Path:
     # Absolute: it is the child that writes there.
     return session.path.parent.resolve() / "checkpoints" / f"{planned.case.case_id}-r{replicate}"
+
+
+def weights_file(session: Session, planned: PlannedCase, replicate: int) -> Path:
+    """Where the trained weights go: `weights/MODEL-DEVICE-rN.npz`, with the case's id where two would be."""
+    work, device = planned.case.work, planned.case.device.label
+    alike = [
+        p for p in session.plan.cases if (p.case.work.model, p.case.device.label) == (work.model, device)
+    ]
+    parts = [work.model, re.sub(r"[^A-Za-z0-9._=-]+", "-", device)[:80]]
+    parts += [planned.case_id[:8]] if len(alike) > 1 else []
+    return session.path.parent.resolve() / "weights" / f"{'-'.join(parts)}-r{replicate}.npz"
 
 
 def _recover(session: Session, planned: PlannedCase, replicate: int) -> None:

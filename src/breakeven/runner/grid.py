@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakeven.records import ladder
-from breakeven.records.case import Device, Tuning, parse_device
+from breakeven.records.case import Device, Task, Tuning, parse_device
 from breakeven.records.tuning import preset
 from breakeven.runner.study import CPU_THREADS, LEAVE_ONE_OUT, THREAD_RANGE, NamedTuning, Study
 
@@ -28,6 +28,8 @@ class Point:
     tuning: NamedTuning
     data: str
     seed: int
+    task: Task = "train"
+    calibration: str | None = None
 
 
 def auto_devices(cores: int, gpus: int) -> tuple[str, ...]:
@@ -80,7 +82,18 @@ def points(study: Study, *, cores: int, gpus: int, identical: int | None = None)
         study.seed,
     )
     every = [
-        Point(model=m, device=d, runtime=r, precision=p, batch=b, tuning=t, data=s, seed=n)
+        Point(
+            model=m,
+            device=d,
+            runtime=r,
+            precision=p,
+            batch=b,
+            tuning=t,
+            data=s,
+            seed=n,
+            task=study.task,
+            calibration=study.calibration,
+        )
         for m, d, r, p, b, group, s, n in product
         for t in expanded(group, d.kind)
     ]
@@ -125,7 +138,10 @@ def excluded(point: Point, exclude: Mapping[str, tuple[Any, ...]]) -> bool:
 
 
 def tuning_of(point: Point) -> Tuning:
-    """The preset on this kind of device, the study's changes on top, then the axes; sim devices need sim."""
+    """The preset on this kind of device, the study's changes on top, then the axes; sim devices need sim.
+
+    INT8 without a recipe of its own for its ranges gets the study's.
+    """
     changes: dict[str, Any] = dict(point.tuning.changes)
     if point.precision is not None:
         changes["precision"] = point.precision
@@ -133,4 +149,7 @@ def tuning_of(point: Point) -> Tuning:
         changes["runtime"] = "sim"
     elif point.runtime is not None:
         changes["runtime"] = point.runtime
-    return dataclasses.replace(preset(point.tuning.preset, point.device.kind), **changes)
+    made = dataclasses.replace(preset(point.tuning.preset, point.device.kind, task=point.task), **changes)
+    if point.task == "infer" and made.precision == "int8" and made.calibration is None:
+        made = dataclasses.replace(made, calibration=point.calibration)
+    return made

@@ -8,7 +8,7 @@ from typing import Any
 
 from breakeven import __version__, runtimes
 from breakeven.errors import UserError
-from breakeven.records.tuning import LADDERS, PRESETS, preset_used
+from breakeven.records.tuning import INFERENCE, LADDERS, PRESETS, preset_used
 from breakeven.runner.document import nearest
 from breakeven.runner.estimate import best_attempts, estimate_seconds
 from breakeven.runner.plan import Plan, PlannedCase
@@ -56,17 +56,25 @@ def tunings() -> list[Row]:
         if name not in ladders[kind]:
             return f"(stands for {preset_used(name, kind)})"
         change = ladders[kind][name]
-        return ", ".join(f"{key}={value}" for key, value in change.items()) or "-"
+        return settings(change)
 
     groups = {
         LADDER: "(all of the above, in their order)",
         LEAVE_ONE_OUT: "(the last of them, less one step each)",
         BEST: "(the fastest at equal work, measured again)",
     }
+
+    def settings(change: Mapping[str, object]) -> str:
+        return ", ".join(f"{key}={value}" for key, value in change.items()) or "-"
+
+    training = [(name, adds("cuda", name), adds("cpu", name)) for name in PRESETS]
+    training += [(name, text, text) for name, text in groups.items()]
+    inference = [(name, settings(change), settings(change)) for name, change in INFERENCE.items()]
     return [
-        {"tuning": name, "adds_on_cuda": adds("cuda", name), "adds_on_cpu": adds("cpu", name)}
-        for name in PRESETS
-    ] + [{"tuning": name, "adds_on_cuda": text, "adds_on_cpu": text} for name, text in groups.items()]
+        {"task": task, "tuning": name, "adds_on_cuda": on_cuda, "adds_on_cpu": on_cpu}
+        for task, rows in (("train", training), ("infer", inference))
+        for name, on_cuda, on_cpu in rows
+    ]
 
 
 def data_sets() -> list[Row]:

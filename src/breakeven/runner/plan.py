@@ -6,21 +6,18 @@ for another machine can be made.
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from breakeven import runtimes
 from breakeven.errors import UserError
 from breakeven.records import ladder
-from breakeven.records.case import Case, Tuning, Work, applicable
+from breakeven.records.case import Case, Task, Tuning, Work, applicable
 from breakeven.records.tuning import preset, preset_used
 from breakeven.runner.grid import Point, excluded, points, tuning_of, without
 from breakeven.runner.study import CPU_THREADS, NamedTuning, Study
 from breakeven.workloads import data as data_sets
-
-INPUT_SHAPE = (3, 32, 32)
-"""Every data set is prepared to this shape (workloads.data)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,14 +68,16 @@ def plan(
     identical: int | None = None,
     supports: Reason | None = None,
     data_available: Reason | None = None,
+    weights: Mapping[tuple[str, str], str] | None = None,
 ) -> Plan:
     """The cases of `study` on a machine with so many cores offered and GPUs.
 
     `identical`: how many of the cores are of one kind (None: all), where `cpu-threads` ends.
 
     `supports(case)` and `data_available(name)` return None or the reason against it; left out, nothing is
-    asked (`supported` and `workloads.data.missing` ask what is installed). Raises UserError, one line, if no
-    case is left.
+    asked (`supported` and `workloads.data.missing` ask what is installed). `weights`: what the trained
+    weights of a model on a data set hash to (`tasks.kept_weights`). Raises UserError, one line, if no case
+    is left.
     """
     cases: dict[str, PlannedCase] = {}
     skips: dict[Skip, None] = {}
@@ -88,7 +87,7 @@ def plan(
         if skip := _impossible(point, study, cores, gpus) or _lacking(point, missing):
             skips[skip] = None
             continue
-        planned = _planned(point, study)
+        planned = _planned(point, study, weights or {})
         if skip := _idle_removal(planned) or _unsupported(planned, supports):
             skips[skip] = None
             continue
@@ -118,9 +117,17 @@ def runtimes_of(study: Study) -> tuple[str, ...]:
     sim = [text.startswith("sim:") for text in study.device]
     names = ["sim"] if any(sim) else []
     if not all(sim):
-        own = [dict(tuning.changes).get("runtime", Tuning().runtime) for tuning in study.tuning]
+        own = [
+            dict(tuning.changes).get("runtime", _runtime_of(tuning.preset, study.task))
+            for tuning in study.tuning
+        ]
         names += [name for axis in study.runtime for name in ([axis] if axis is not None else own)]
     return tuple(dict.fromkeys(names))
+
+
+def _runtime_of(name: str, task: Task) -> str:
+    """The runtime of a preset; groups of presets exist in training only, where all have the same."""
+    return preset(name, "cpu", task=task).runtime if task == "infer" else Tuning().runtime
 
 
 def supported(case: Case) -> str | None:
@@ -176,19 +183,20 @@ def _idle_removal(planned: PlannedCase) -> Skip | None:
     return Skip(what=where, reason=f"the later steps leave nothing of {removed[0]} to take away")
 
 
-def _planned(point: Point, study: Study) -> PlannedCase:
+def _planned(point: Point, study: Study, weights: Mapping[tuple[str, str], str]) -> PlannedCase:
     known = data_sets.entry(point.data)
     work = Work(
         task=study.task,
         model=point.model,
         num_classes=known.classes,
-        input_shape=INPUT_SHAPE,
+        input_shape=known.shape,
         data=point.data,
         data_version=known.version,
         data_hash=known.identity,
         batch=point.batch,
         recipe=study.recipe if study.task == "train" else None,
         seed=point.seed,
+        weights=weights.get((point.model, point.data)),
     )
     case = applicable(Case(work=work, tuning=tuning_of(point), device=point.device))
     return PlannedCase(case=case, tuning_name=_tuning_name(point))
@@ -196,7 +204,7 @@ def _planned(point: Point, study: Study) -> PlannedCase:
 
 def _tuning_name(point: Point) -> str:
     if _is_preset(point.tuning):
-        return preset_used(point.tuning.name, point.device.kind)
+        return preset_used(point.tuning.name, point.device.kind, task=point.task)
     return point.tuning.name
 
 
@@ -214,7 +222,7 @@ def _stand_in(point: Point) -> Skip | None:
 
 
 def _impossible(point: Point, study: Study, cores: int, gpus: int) -> Skip | None:
-    """What no runtime could change: a device that is not here, or a batch that never fills."""
+    """What no runtime could change: a device that is not here, or in training a batch that never fills."""
     device = point.device
     if device.kind == "cuda" and device.index >= gpus:
         here = "no GPU here" if gpus == 0 else f"only {gpus} GPU{'s' if gpus > 1 else ''} here"

@@ -11,7 +11,7 @@ from typing import Any
 from breakeven.records import file as results_file
 from breakeven.records.canonical import canonical
 from breakeven.records.case import Case
-from breakeven.records.lines import FINAL, RETRIED, SCHEMA, Check, Purpose, Region
+from breakeven.records.lines import FINAL, RETRIED, SAMPLED, SCHEMA, Check, Purpose
 from breakeven.runner import idle
 from breakeven.runner.plan import PlannedCase, schedule
 from breakeven.runner.session import Session, attempt_line, attempt_once, close_seats, label, now, send
@@ -21,6 +21,9 @@ ENERGY_WINDOW_S = 2.5
 """Seconds of steady steps on a GPU: 20 update periods of NVML's energy counter (100 ms each, contract R32)
 and a quarter more."""
 
+
+MEMORY_ENDED = frozenset({"oom", "limit"})
+"""Outcomes that a bigger batch would share."""
 
 WHY: dict[Purpose, str] = {"measure": "", "select": ", tried", "confirm": ", again"}
 """What the display adds to a case's name."""
@@ -38,8 +41,7 @@ def measure_round(
         for replicate, order, planned in schedule(
             cases, max(wanted.values(), default=0), session.study.order_seed
         )
-        if replicate < wanted[planned.case.case_id]
-        and _missing(session, planned.case, replicate, "train_step", purpose)
+        if replicate < wanted[planned.case.case_id] and _missing(session, planned.case, replicate, purpose)
     ]
     idle.take(session, (planned.case.device for *_, planned in todo))
     session.total = session.done + len(todo)
@@ -52,7 +54,7 @@ def measure_round(
         stopped = _why_stop(session)
         if stopped:
             return stopped
-        if not _missing(session, planned.case, replicate, "train_step", purpose):
+        if not _missing(session, planned.case, replicate, purpose):
             continue  # another attempt of this round settled it: out of memory, or a failed check
         _one(session, planned, replicate, order, purpose)
     return None
@@ -69,8 +71,9 @@ def _why_stop(session: Session) -> str | None:
     return "max-time" if time.monotonic() - session.started + expected > limit else None
 
 
-def _missing(session: Session, case: Case, replicate: int, region: Region, purpose: Purpose) -> bool:
+def _missing(session: Session, case: Case, replicate: int, purpose: Purpose) -> bool:
     """Whether this replicate still has to run. Failures that would come again settle all replicates."""
+    region = SAMPLED[case.work.task]
     mine = [a for a in session.attempts() if a.case_id == case.case_id and a.region == region]
     if any(a.outcome in FINAL - {"ok"} for a in mine):
         return False
@@ -86,7 +89,7 @@ def _missing(session: Session, case: Case, replicate: int, region: Region, purpo
 def _one(session: Session, planned: PlannedCase, replicate: int, order: int, purpose: Purpose) -> None:
     case = planned.case
     refused = _settled_elsewhere(session, case) or _check_once(session, planned)
-    started = time.monotonic()
+    started, region = time.monotonic(), SAMPLED[case.work.task]
     if refused is not None:
         outcome, reason = refused
         line = attempt_line(
@@ -94,7 +97,7 @@ def _one(session: Session, planned: PlannedCase, replicate: int, order: int, pur
             planned,
             replicate,
             order,
-            "train_step",
+            region,
             now(),
             None,
             {"outcome": outcome, "reason": reason},
@@ -103,18 +106,22 @@ def _one(session: Session, planned: PlannedCase, replicate: int, order: int, pur
     else:
         request = {"what": "attempt", "plan": _sampling(session.study, case)}
         request |= idle.request(session, case.device)
-        line = attempt_once(session, planned, replicate, order, "train_step", request, purpose=purpose)
+        line = attempt_once(session, planned, replicate, order, region, request, purpose=purpose)
     session.spent.append(time.monotonic() - started)
     session.add(line, label(planned) + WHY[purpose])
 
 
 def _settled_elsewhere(session: Session, case: Case) -> tuple[str, str] | None:
-    """A bigger batch of what ran out of memory at the same device, precision and execution is not tried."""
-    for a in session.attempts():
-        same = a.device == case.device and dataclasses.replace(a.work, batch=case.work.batch) == case.work
-        if a.outcome == "oom" and same and a.tuning == case.tuning and a.work.batch < case.work.batch:
-            return "oom", f"not tried: batch {a.work.batch} already ran out of memory"
-    return None
+    """A bigger batch of what ran out of memory at the same device and tuning is not tried."""
+    limits = [
+        a.work.batch
+        for a in session.attempts()
+        if a.outcome in MEMORY_ENDED and a.device == case.device and a.tuning == case.tuning
+        if a.work.batch < case.work.batch and dataclasses.replace(a.work, batch=case.work.batch) == case.work
+    ]
+    if not limits:
+        return None
+    return "oom", f"not tried: limit found at {min(limits)}, a batch that ran out of memory"
 
 
 def _check_once(session: Session, planned: PlannedCase) -> tuple[str, str] | None:
@@ -161,7 +168,7 @@ def _check_line(session: Session, case: Case, started: str, result: Mapping[str,
 
 def _sampling(study: Study, case: Case) -> dict[str, Any]:
     """The sampling of one attempt. A GPU's energy counter needs a window of its own length to be read."""
-    plan: dict[str, Any] = {"budget_s": study.attempt_time}
+    plan: dict[str, Any] = {"budget_s": study.attempt_time, "most_calls": study.calls}
     if case.device.kind == "cuda":
         plan["min_s"] = min(ENERGY_WINDOW_S, 0.3 * study.attempt_time)
     return plan

@@ -15,6 +15,7 @@ from breakeven import __version__
 from breakeven.errors import UserError
 from breakeven.records import file as results_file
 from breakeven.records.lines import (
+    SAMPLED,
     Fingerprint,
     StudyLine,
     steady_step_ns,
@@ -176,7 +177,7 @@ def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, i
         medians = [
             ns
             for a in session.attempts()
-            if a.case_id == case_id and a.region == "train_step" and a.outcome == "ok"
+            if a.case_id == case_id and a.region == SAMPLED[a.work.task] and a.outcome == "ok"
             if a.purpose == "measure"
             if (ns := steady_step_ns(a)) is not None
         ]

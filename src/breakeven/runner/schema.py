@@ -7,14 +7,23 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 
 from breakeven.records.case import Recipe, Tuning
-from breakeven.records.tuning import PRESETS
+from breakeven.records.tuning import INFERENCE, PRESETS, presets
 from breakeven.runner.document import nearest, show
 from breakeven.runner.study import AXES, GROUPS
 from breakeven.runner.values import (
     BatchSizes,
+    Calibration,
     Count,
     DataSets,
     Devices,
@@ -38,10 +47,12 @@ from breakeven.runner.values import (
     ThreadCounts,
     Truth,
     TuningName,
+    Weights,
     Whole,
     Word,
     environment,
 )
+from breakeven.timing import MOST_CALLS
 
 _RECIPE = Recipe()
 _TUNING = Tuning()
@@ -95,7 +106,7 @@ class TuningKeys(Keys):
     runtime: RuntimeName = _TUNING.runtime
     execution: Execution = _TUNING.execution
     precision: Precision = _TUNING.precision
-    calibration: Text | None = _TUNING.calibration
+    calibration: Calibration | None = _TUNING.calibration
     layout: Literal["channels-first", "channels-last"] = _TUNING.layout
     autotune: Truth = _TUNING.autotune
     workers: Annotated[Whole, Field(ge=0, le=1024)] | None = _TUNING.workers
@@ -109,16 +120,17 @@ class TuningKeys(Keys):
     env: Annotated[dict[Word, EnvValue], AfterValidator(environment)] = Field(default_factory=dict)
 
 
-def _tuning(value: object) -> object:
+def _tuning(value: object, info: ValidationInfo) -> object:
     """A preset's name is short for a mapping. A mapping may not give a preset's name to something else."""
+    taken = (*presets((info.data or {}).get("task", "train")), *GROUPS)
     if isinstance(value, str):
-        known = (*PRESETS, *GROUPS)
+        known = (*PRESETS, *INFERENCE, *GROUPS)
         if value not in known:
             raise ValueError(f"unknown {show(value)}{nearest(value, known)}")
         return {"name": value, "preset": value}
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a preset's name or a mapping, not {show(value)}")
-    if value.get("name") in (*PRESETS, *GROUPS) and dict(value) != {
+    if value.get("name") in taken and dict(value) != {
         "name": value["name"],
         "preset": value["name"],
     }:
@@ -161,12 +173,20 @@ class StudyKeys(Keys):
     )
     tuning: Annotated[tuple[TuningItem, ...], Field(min_length=1)] = Field(
         default_factory=lambda: (TuningKeys(name=PRESETS[0], preset=PRESETS[0]),),
-        description="presets, 'ladder' for all of them, 'leave-one-out', 'best', or mappings; as-written",
+        description="presets, 'ladder' for all of them, 'leave-one-out', 'best', or mappings; as-written, "
+        "in inference eager",
     )
-    data: DataSets = ("digits",)
+    data: DataSets = Field(("digits",), description="in inference photos for models of 224x224 images")
     seed: Seeds = (0,)
     exclude: tuple[ExcludeKeys, ...] = ()
     recipe: RecipeKeys = Field(RecipeKeys(), description="how the models are trained")
+    weights: Weights = Field(
+        default_factory=dict,
+        description="of inference: {MODEL: SOURCE}, or SOURCE of the one model; else drawn from the seed",
+    )
+    calibration: Calibration = Field(
+        "minmax/256/train", description="how int8 finds its ranges: a number of training images, or a recipe"
+    )
     full: Truth = Field(False, description="train whole runs instead of sampling steps")
     accuracy_margin: Share = Field(
         0.01, description="accuracies this close are the same (share of right answers)"
@@ -179,6 +199,9 @@ class StudyKeys(Keys):
     full_replicates: Count = Field(1, description="processes a case when whole runs are trained")
     relative_ci: Share = Field(0.03, description="half-width of the interval that ends a case, relative")
     attempt_time: Seconds = Field(10.0, description="seconds a process measures")
+    calls: Annotated[Whole, Field(ge=1, le=MOST_CALLS)] = Field(
+        MOST_CALLS, description="single calls of inference that a process keeps at most"
+    )
     max_time: Seconds | None = Field(None, description="of the whole run, such as 20min")
     order_seed: Seed = Field(0, description="shuffles the order in which cases run")
     timeout: Seconds | None = Field(

@@ -15,7 +15,7 @@ from breakeven.errors import UserError
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Recipe, Task
 from breakeven.records.ladder import removed_by
-from breakeven.records.tuning import PRESETS
+from breakeven.records.tuning import PRESETS, presets
 
 if TYPE_CHECKING:
     from breakeven.runner.document import Document
@@ -55,7 +55,8 @@ class Study:
     `device` holds device labels, ranges of them, `auto` and `cpu-threads`. None in `runtime` and `precision`:
     the tuning's own. Each of `exclude` maps axes to values: a combination that has one of them on every axis
     is left out. The tuning LEAVE_ONE_OUT stands for several, known once the device is. `best`: choose the
-    fastest too, and measure it again.
+    fastest too, and measure it again. `weights`: where those of a model come from; `calibration`: how INT8
+    finds its ranges.
     """
 
     name: str
@@ -72,6 +73,8 @@ class Study:
     seed: tuple[int, ...] = (0,)
     exclude: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
     recipe: Recipe = field(default_factory=Recipe)
+    weights: Mapping[str, str] = field(default_factory=dict)
+    calibration: str = "minmax/256/train"
     full: bool = False
     accuracy_margin: float = 0.01
     baseline: str = "auto"
@@ -80,6 +83,7 @@ class Study:
     full_replicates: int = 1
     relative_ci: float = 0.03
     attempt_time: float = 10.0
+    calls: int = 5000
     max_time: float | None = None
     order_seed: int = 0
     timeout: float = 400.0
@@ -172,12 +176,16 @@ def _unknown(word: str) -> UserError:
     from breakeven.workloads.models import MODELS
 
     known = (*catalog.study_names(), *MODELS)
-    return UserError(f"unknown study or model {show(word)}{nearest(word, known)}")
+    near = nearest(word, known)
+    if near.startswith("; known"):  # too many to name them all
+        near = f"{nearest('', catalog.study_names())}; for models: breakeven list models"
+    return UserError(f"unknown study or model {show(word)}{near}")
 
 
 def _checked(document: "Document", default_name: str) -> Study:
     from pydantic import TypeAdapter, ValidationError
 
+    from breakeven.runner import tasks
     from breakeven.runner.schema import StudyKeys, fault, first_fault
     from breakeven.runner.values import Slug
 
@@ -195,7 +203,7 @@ def _checked(document: "Document", default_name: str) -> Study:
                 document, ("name",), "is missing, and the file's name cannot stand for it"
             ) from error
     study = _study(keys, name)
-    if found := _contradiction(study, keys.model_fields_set):
+    if found := tasks.contradiction(study) or _contradiction(study, keys.model_fields_set):
         raise _fault(document, *found)
     return study
 
@@ -213,6 +221,8 @@ def _fault(document: "Document", path: Sequence[str | int], text: str) -> UserEr
 
 def _study(keys: "StudyKeys", name: str) -> Study:
     """The study of valid keys: ranges and the ladder written out, repetitions dropped, defaults derived."""
+    from breakeven.runner import tasks
+
     fields: dict[str, Any] = keys.model_dump(exclude={"batch", "tuning", "exclude", "recipe"})
     fields |= {axis: _unique(fields[axis]) for axis in AXES if axis in fields}
     if "max_replicates" not in keys.model_fields_set:
@@ -223,12 +233,13 @@ def _study(keys: "StudyKeys", name: str) -> Study:
     fields |= {
         "name": name,
         "batch": _unique(size for sizes in keys.batch for size in sizes),
-        "tuning": _unique(spec for tuning in keys.tuning for spec in _tunings(tuning)),
-        "best": any(tuning.preset == BEST for tuning in keys.tuning),
+        "tuning": _unique(spec for tuning in keys.tuning for spec in _tunings(tuning, keys.task)),
+        "best": keys.task == "train" and any(tuning.preset == BEST for tuning in keys.tuning),
         "exclude": tuple(_exclude(item) for item in keys.exclude),
         "recipe": Recipe(**keys.recipe.model_dump()),
+        "weights": tasks.weights(keys),
     }
-    return Study(**fields)
+    return Study(**fields | (tasks.inference(keys, fields) if keys.task == "infer" else {}))
 
 
 def _unique(items: Iterable[Any]) -> tuple[Any, ...]:
@@ -239,22 +250,23 @@ def _unique(items: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def _tunings(keys: "TuningKeys") -> list[NamedTuning]:
+def _tunings(keys: "TuningKeys", task: Task) -> list[NamedTuning]:
     """The tunings that one item stands for: every preset, or one for each of several threads."""
-    if keys.preset == LADDER:
+    if task == "train" and keys.preset == LADDER:
         return [NamedTuning(name=preset, preset=preset) for preset in PRESETS]
-    if keys.preset == BEST:
+    if task == "train" and keys.preset == BEST:
         return []
+    start = keys.preset if "preset" in keys.model_fields_set else presets(task)[0]
     given = keys.model_dump(include=keys.model_fields_set - {"name", "preset"})
     if "env" in given:
         given["env"] = tuple(sorted(given["env"].items()))
     if len(keys.threads) == 1:
         given |= {"threads": keys.threads[0]} if "threads" in given else {}
-        return [NamedTuning(name=keys.name, preset=keys.preset, changes=tuple(sorted(given.items())))]
+        return [NamedTuning(name=keys.name, preset=start, changes=tuple(sorted(given.items())))]
     return [
         NamedTuning(
             name=f"{keys.name} {threads} thread{'' if threads == 1 else 's'}",
-            preset=keys.preset,
+            preset=start,
             changes=tuple(sorted((given | {"threads": threads}).items())),
         )
         for threads in dict.fromkeys(keys.threads)

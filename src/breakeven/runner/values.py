@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSch
 from breakeven import runtimes
 from breakeven.errors import UserError
 from breakeven.records.case import PRECISIONS, parse_device
-from breakeven.records.tuning import PRESETS
+from breakeven.records.tuning import INFERENCE, PRESETS
 from breakeven.runner.document import nearest, show
 from breakeven.runner.study import GROUPS, SEVERAL, THREAD_RANGE
 from breakeven.units import parse_duration
@@ -20,6 +20,8 @@ from breakeven.workloads.data import DATA
 from breakeven.workloads.models import MODELS
 
 LONGEST_NAME = 64
+ANY = "*"
+"""Stands for the study's one model, where weights are named without it."""
 MAX_SEED = 2**63 - 1
 MAX_BATCH = 1_000_000
 EXECUTIONS = (
@@ -31,7 +33,10 @@ EXECUTIONS = (
     "compile:max-autotune-no-cudagraphs",
     "cuda-graph+compile:default",
     "cuda-graph+compile:max-autotune-no-cudagraphs",
+    "session",
+    "session:tensorrt",
 )
+CALIBRATION = r"^minmax/[1-9][0-9]{0,5}/(?:train|sha256:[0-9a-f]{64})$"
 _SLUG = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 _RANGE = r"^[0-9]{1,7}\.\.[0-9]{1,7}$"
 # A study may be mailed: it must not be able to choose which code a measuring process loads.
@@ -95,6 +100,24 @@ def _batches(value: object) -> object:
     return [low << step for step in range(high.bit_length()) if low << step <= high]
 
 
+def _calibration(value: object) -> object:
+    """A number of images is short for their extremes, taken from the training split."""
+    return f"minmax/{value}/train" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _recipe_of_ranges(text: str) -> str:
+    if not re.fullmatch(CALIBRATION, text):
+        raise ValueError(
+            f"must be a number of images, or a recipe such as minmax/256/train, not {show(text)}"
+        )
+    return text
+
+
+def _sources(value: object) -> object:
+    """One source is that of the study's one model."""
+    return {ANY: value} if isinstance(value, str) else value
+
+
 def _duration(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -140,7 +163,7 @@ TuningName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterV
 ModelName = Annotated[Word, _one_of(lambda: MODELS)]
 DataName = Annotated[Word, _one_of(lambda: DATA)]
 RuntimeName = Annotated[Word, _one_of(runtimes.names)]
-PresetName = Annotated[Word, _one_of(lambda: (*PRESETS, *GROUPS))]
+PresetName = Annotated[Word, _one_of(lambda: (*PRESETS, *INFERENCE, *GROUPS))]
 Precision = Annotated[Word, _one_of(lambda: PRECISIONS)]
 Execution = Annotated[Word, _one_of(lambda: EXECUTIONS)]
 DeviceText = Annotated[str, Field(max_length=200), AfterValidator(_device)]
@@ -155,6 +178,15 @@ Share = Annotated[Number, Field(gt=0, lt=1)]
 Factor = Annotated[Number, Field(ge=0, lt=1)]
 Seconds = Annotated[
     Number, Field(gt=0, le=1e7), BeforeValidator(_duration, json_schema_input_type=float | str)
+]
+Calibration = Annotated[
+    Text,
+    BeforeValidator(_calibration, json_schema_input_type=Annotated[int, Field(ge=1)] | str),
+    AfterValidator(_recipe_of_ranges),
+]
+Weights = Annotated[
+    dict[Word, Annotated[str, Field(max_length=1000), AfterValidator(_printable)]],
+    BeforeValidator(_sources, json_schema_input_type=dict[str, str] | str),
 ]
 Threads = Annotated[
     Annotated[Whole, Field(ge=1, le=4096)] | Literal["auto"],

@@ -12,15 +12,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Device
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 BUILD_CACHE = "BREAKEVEN_BUILD_CACHE"
 """Environment variable with the folder in which a runtime keeps what it compiles; unset: where it likes."""
 
-RUNTIMES = {"torch": "breakeven.runtimes.torch", "sim": "breakeven.runtimes.sim"}
+RUNTIMES = {
+    "torch": "breakeven.runtimes.torch",
+    "onnxruntime": "breakeven.runtimes.onnxruntime",
+    "openvino": "breakeven.runtimes.openvino",
+    "sim": "breakeven.runtimes.sim",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,8 +68,10 @@ class Prepared:
     """A case made ready to be timed in this process. The timing loop calls these and nothing else.
 
     step()            enqueues exactly one step: from asking for the batch to updated weights (training), or
-                      one forward pass (inference); it wraps over epochs by itself (calling `next_epoch`)
+                      one call on the next of a few batches that take turns (inference); it wraps over epochs
+                      by itself (calling `next_epoch`)
     sync()            returns when everything enqueued is done on the device that really runs
+    steps_per_epoch   in inference the number of batches that take turns; `next_epoch` then does nothing
     next_epoch()      what lies between two epochs: schedule, new order, new iterator (drops what is left)
     evaluate(n)       scores the test set, at most n batches of it (None: all), synchronised on return; never
                       changes weights, batch-norm statistics or the order of training batches
@@ -77,6 +88,9 @@ class Prepared:
                       returns facts about it (`cache_state`). Called once before the first step; None: nothing
     device_span(f)    calls f, and returns a function that gives the nanoseconds for which the device, by its
                       own timer, was at what f enqueued. None: the device has no timer, as a CPU
+    meter()           starts the device's own meter of energy, and returns a function that says what it read
+                      since, by the keys of a record's `energy`. Only a simulated device brings its own
+    export()          the trained weights, float32 by the names of the declared layers; None: it cannot
     parts             a step's parts by name, in order: calling each once is one `step()`. `data_wait`: the
                       host waits for a batch or makes it; `copy`: it goes to the device, or `cut`: it is
                       cut from data that are there; `forward`; `backward`; `optimizer`; `loss_read`: the loss
@@ -103,6 +117,8 @@ class Prepared:
     eval_samples: int | None
     clock: Callable[[], int] | None = None
     device_span: Callable[[Callable[[], object]], Callable[[], int]] | None = None
+    meter: Callable[[], Callable[[], Mapping[str, Any]]] | None = None
+    export: Callable[[], Mapping[str, "NDArray[np.float32]"]] | None = None
     parts: Mapping[str, Callable[[], None]] | None = None
     build: Callable[[], Mapping[str, Any]] | None = None
     simulated: bool = False

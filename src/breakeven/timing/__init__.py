@@ -4,13 +4,13 @@ Knows nothing about frameworks, studies or files.
 """
 
 from breakeven.timing.building import built
-from breakeven.timing.calls import MOST_CALLS, Calls, sample_calls, sample_inference
+from breakeven.timing.calls import Calls, sample_calls, sample_inference
 from breakeven.timing.clocks import Clock, elapsed, resolution_ns
 from breakeven.timing.epochs import Run, train_epochs
 from breakeven.timing.loop import Samples, sample_training
 from breakeven.timing.parts import Parts
 from breakeven.timing.peaks import Reached, sample_peak
-from breakeven.timing.plan import Plan, Progress
+from breakeven.timing.plan import MOST_CALLS, Plan, Progress
 from breakeven.timing.watching import Probe
 
 __all__ = [

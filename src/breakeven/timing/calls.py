@@ -21,14 +21,12 @@ from breakeven.timing.loop import (
     course_of,
     moved,
     sample_stream,
+    steady_step_ns,
     timers,
 )
-from breakeven.timing.plan import WARMUP_SHARE, Plan, Progress, Tell, silent
+from breakeven.timing.plan import MOST_CALLS, WARMUP_SHARE, Plan, Progress, Tell, silent
 from breakeven.timing.scoring import evaluated
 from breakeven.timing.watching import Probe
-
-MOST_CALLS = 5000
-"""Latencies kept of one process: p99.9 takes 2,995 of them, and a line of results stays below 100 KB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +56,7 @@ def sample_inference(
     """Samples a prepared inference by the loop that times training: a stream of calls, then single calls.
 
     The blocks hold calls enqueued one after the other and synchronised at a block's edges only; there are no
-    epochs, so no boundary. Single calls follow, as many as `plan.calls_ns` allows, at most MOST_CALLS, then
+    epochs, so no boundary. Single calls follow, as many as the plan allows and one at least, then
     part of an evaluation. Flags: those of a stream (see `sample_training`) and of `sample_calls`. Raises
     Mismatch `invalid` for a clock that stands still, and whatever a call raises.
     """
@@ -70,9 +68,10 @@ def sample_inference(
     )
     course = stream.course
     timers_ns = timers(course)
-    calls = (
-        _calls(prepared, plan.calls_ns, MOST_CALLS, clock, course.resolution, tell) if plan.calls_ns else None
-    )
+    calls = None
+    if plan.calls_ns:
+        step_ns = steady_step_ns(course)
+        calls = _calls(prepared, plan.calls_ns, plan.most_calls, clock, course.resolution, step_ns, tell)
     eval_blocks, evaluation = evaluated(prepared, streamed, clock, tell)
     flags = [flag for flag, holds in stream.flags.items() if holds]
     return Samples(
@@ -106,24 +105,34 @@ def sample_calls(
     clock = clock or prepared.clock or time.perf_counter_ns
     resolution = resolution_ns(clock)
     cold_ns = timed_ns(clock, prepared.sync, prepared.step)
-    found = _calls(prepared, 1e9 * budget_s, calls, clock, resolution, silent)
+    found = _calls(prepared, 1e9 * budget_s, calls, clock, resolution, 0.0, silent)
     return dataclasses.replace(found, cold_ns=cold_ns)
 
 
 def _calls(
-    prepared: Prepared, budget_ns: float, most: int, clock: Clock, resolution: int | None, tell: Tell
+    prepared: Prepared,
+    budget_ns: float,
+    most: int,
+    clock: Clock,
+    resolution: int | None,
+    step_ns: float,
+    tell: Tell,
 ) -> Calls:
-    """Single calls, warmed up as such: a caller that waits leaves the device idle between them."""
+    """Single calls, warmed up as such: a caller that waits leaves the device idle between them.
+
+    `step_ns` is what one will take, as far as is known: none is begun that would not end in time, but one is
+    kept whatever it takes.
+    """
     start = clock()
     warm: list[float] = []
     steady = False
-    while not steady and len(warm) < MOST_CALLS and clock() - start < WARMUP_SHARE * budget_ns:
+    while not steady and len(warm) < MOST_CALLS and clock() - start + step_ns < WARMUP_SHARE * budget_ns:
         warm.append(timed_ns(clock, prepared.sync, prepared.step))
         steady = at_one_level(warm, WINDOW)
     tell(Progress(phase="calls"))
     before = dict(prepared.counters())
     kept: list[int] = []
-    while not kept or (len(kept) < most and clock() - start < budget_ns):
+    while not kept or (len(kept) < most and clock() - start + step_ns < budget_ns):
         kept.append(timed_ns(clock, prepared.sync, prepared.step))
     after = dict(prepared.counters())
     if not any(kept):

@@ -119,7 +119,7 @@ def sample_training(
     stream = sample_stream(course_of(prepared, plan, clock), plan, watch=watch, tell=tell)
     course = stream.course
     timers_ns = timers(course)
-    parts = split(course, plan.budget_ns, median(_steady_steps(course)))
+    parts = split(course, plan.budget_ns, steady_step_ns(course))
     if plan.boundary and not course.wraps:
         _boundaries(course, plan, tell)
     losses = [*stream.losses, *prepared.losses()]
@@ -291,5 +291,6 @@ def _steady_ns(course: Course) -> list[int]:
     return [block.ns for block in course.blocks if not (block.warmup or block.boundary)]
 
 
-def _steady_steps(course: Course) -> list[float]:
-    return [block.ns / block.n_steps for block in course.blocks if not (block.warmup or block.boundary)]
+def steady_step_ns(course: Course) -> float:
+    """Median nanoseconds a step over the steady blocks."""
+    return median(b.ns / b.n_steps for b in course.blocks if not (b.warmup or b.boundary))

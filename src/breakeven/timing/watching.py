@@ -3,7 +3,7 @@
 Knows nothing about what a probe observes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
@@ -16,6 +16,20 @@ class Probe(Protocol):
 
     def stop(self) -> Mapping[str, Any]:
         """Ends it and says what was seen. Called even where a step failed."""
+
+
+class Metered:
+    """A device's own meter as a probe."""
+
+    def __init__(self, begin: Callable[[], Callable[[], Mapping[str, Any]]]) -> None:
+        self._begin = begin
+        self._read: Callable[[], Mapping[str, Any]] | None = None
+
+    def start(self) -> None:
+        self._read = self._begin()
+
+    def stop(self) -> Mapping[str, Any]:
+        return self._read() if self._read else {}
 
 
 @contextmanager

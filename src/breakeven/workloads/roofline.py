@@ -17,7 +17,7 @@ written, four bytes each. Its arithmetic weighs nothing beside that."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Floor:
-    """Seconds of a step, `memory_s` of them bound by traffic; its `flops` and `bytes`."""
+    """Seconds of a step or of a call, `memory_s` of them bound by traffic; its `flops` and `bytes`."""
 
     forward_s: float
     backward_s: float
@@ -42,19 +42,28 @@ class Floor:
 
 
 def floor(
-    model: layers.Model, batch: int, *, flop_per_s: float, byte_per_s: float, dtype_bytes: int = 4
+    model: layers.Model,
+    batch: int,
+    *,
+    flop_per_s: float,
+    byte_per_s: float,
+    dtype_bytes: int = 4,
+    training: bool = True,
 ) -> Floor:
-    """The floor of a training step: forward, backward and Adam. `dtype_bytes`: of activations and weights."""
+    """The floor of a training step: forward, backward and Adam; without `training` of a forward pass alone.
+
+    `dtype_bytes`: of activations and weights.
+    """
     forward = backward = memory = flops = moved = 0.0
     for cost in layers.layer_costs(model, dtype_bytes):
-        for back in (False, True):
+        for back in (False, True) if training else (False,):
             work, traffic = _work(cost, batch, back)
             arithmetic_s, traffic_s = work / flop_per_s, traffic / byte_per_s
             seconds = max(arithmetic_s, traffic_s)
             flops, moved = flops + work, moved + traffic
             memory += seconds if traffic_s > arithmetic_s else 0.0
             forward, backward = (forward, backward + seconds) if back else (forward + seconds, backward)
-    state = ADAM_BYTES * layers.parameter_count(model)
+    state = ADAM_BYTES * layers.parameter_count(model) if training else 0
     return Floor(
         forward_s=forward,
         backward_s=backward,

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from breakeven.records.case import Device
 from breakeven.runtimes import Availability, Peak, Place
 from breakeven.runtimes.sim import ceilings
+from breakeven.runtimes.sim.prepared import prepare, supports
 from breakeven.runtimes.sim.profile import PROFILES, Profile, profile_of
-from breakeven.runtimes.sim.training import prepare, supports
-from breakeven.runtimes.sim.truth import Truth, truth_of
+from breakeven.runtimes.sim.truth import Truth, inference_truth, truth_of
 
 PRELOAD: tuple[str, ...] = ()
 
@@ -21,6 +21,7 @@ __all__ = [
     "Profile",
     "Truth",
     "availability",
+    "inference_truth",
     "peak",
     "peaks",
     "prepare",

@@ -17,7 +17,8 @@ class VirtualDevice:
 
     A step's parts return when the host has launched; the work ends at `busy_until`, and only `sync` waits for
     it: a loop that does not synchronise measures launches, as on a real accelerator. `factor` slows this
-    process, `scale` this step. `real`: the host's time passes really as well.
+    process, `scale` this step. `real`: the host's time passes really as well. `worked_ns`: time that the
+    device has worked.
     """
 
     truth: Truth
@@ -29,6 +30,7 @@ class VirtualDevice:
     now: float = 0.0
     busy_until: float = 0.0
     scale: float = 1.0
+    worked_ns: float = 0.0
     batch_ready: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +62,9 @@ class VirtualDevice:
         start = max(self.busy_until, self.now)
         self._pass(self.truth.launch_ns * share * self.scale)
         # The first kernel starts while the host launches the others, and none ends before it is launched.
-        self.busy_until = max(start + self.truth.device_ns * share * self.scale + extra_ns, self.now)
+        work_ns = self.truth.device_ns * share * self.scale + extra_ns
+        self.worked_ns += work_ns
+        self.busy_until = max(start + work_ns, self.now)
 
     def finish(self) -> None:
         """Ends a step: the loss is waited for, or not."""
@@ -70,6 +74,7 @@ class VirtualDevice:
     def run(self, ns: float) -> None:
         """Synchronous device work of so many nanoseconds, noise apart."""
         self.sync()
+        self.worked_ns += ns * self.factor
         self.busy_until = self.now + ns * self.factor
         self.sync()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.records.case import Device
+from breakeven.records.case import PRECISIONS, Device
 
 FAULTS = (
     *("hang", "stubborn", "kill", "error", "garbage", "forge", "silent", "oom", "eat", "flood"),
@@ -35,8 +35,19 @@ class Profile:
         gb_per_s          memory bandwidth: each layer's time is then the longer of its arithmetic's and its
                           traffic's, and the device shows its ceilings; without effect beside step_ms
         bf16              factor by which bf16 and fp16 divide the device's time
+        fp32, int8        the same for IEEE fp32 (below 1: slower than default) and int8
         channels_last     the same for the channels-last layout
         compile           the same for compile:MODE
+        session           the same for a session (onnxruntime, tensorrt, openvino)
+    Inference
+        images_per_s      rate X of the device at large batches, before the factors; None: by gflops. A call
+                          of B images takes max(launches, call_us + B / X), or step_ms
+        call_us           device time of a call besides its images, microseconds; no factor shortens it
+        tail, tail_factor share of calls that take so many times as long
+        memory_mib        memory of the device: a batch that needs more ends in out of memory; None: unbounded
+        fallback          what really runs where tf32, fp16, bf16 or int8 is asked for
+        agreement         share of the top-1 answers of int8 that are those of fp32
+        watts, idle_w     power of the device at work and at rest; None: it has no meter
     Cores
         threads           cores that divide the device's time by Amdahl's law; None: it stays as it is
         serial            share of the device's time that more cores do not shorten
@@ -76,6 +87,18 @@ class Profile:
     bf16: float = 1.0
     channels_last: float = 1.0
     compile: float = 1.0
+    fp32: float = 1.0
+    int8: float = 1.0
+    session: float = 1.0
+    images_per_s: float | None = None
+    call_us: float = 0.0
+    tail: float = 0.0
+    tail_factor: float = 5.0
+    memory_mib: float | None = None
+    fallback: str | None = None
+    agreement: float = 0.998
+    watts: float | None = None
+    idle_w: float = 0.0
     threads: int | None = None
     serial: float = 0.0
     overhead: float = 0.0
@@ -106,11 +129,13 @@ class Profile:
 PROFILES: dict[str, Profile] = {
     "cpu": Profile(
         gflops=280.0, launch_us=10.0, input_ms=20.0, compile=1.2, channels_last=1.1, bf16=0.9,
+        session=1.4, int8=3.2,
         noise=0.02, process=0.02, drift=1.2, drift_steps=10, cold_ms=100.0, build_ms=8_000.0,
         boundary_ms=20.0,
     ),
     "gpu": Profile(
         gflops=16_000.0, launch_us=140.0, input_ms=20.0, compile=1.3, channels_last=1.2, bf16=1.5,
+        session=1.4, int8=2.0,
         noise=0.005, process=0.01, drift=1.5, drift_steps=30, cold_ms=500.0, build_ms=12_000.0,
         boundary_ms=50.0,
     ),
@@ -127,9 +152,17 @@ ABOVE_ZERO = {
     "oom_batch",
     "train_samples",
 }
-ABOVE_ZERO |= {"test_samples", "threads"}
-AT_MOST = {"accuracy": 1.0, "serial": 1.0, "real": 1.0, "noise": 2.0, "process": 2.0}
-WORDS = {"fault": FAULTS, "hash": HASHES}
+ABOVE_ZERO |= {"test_samples", "threads", "fp32", "int8", "session", "images_per_s", "tail_factor"}
+AT_MOST = {
+    "tail": 1.0,
+    "agreement": 1.0,
+    "accuracy": 1.0,
+    "serial": 1.0,
+    "real": 1.0,
+    "noise": 2.0,
+    "process": 2.0,
+}
+WORDS = {"fault": FAULTS, "hash": HASHES, "fallback": PRECISIONS}
 TYPES = {field.name: field.type for field in dataclasses.fields(Profile)}
 
 

@@ -1,30 +1,23 @@
 """Training of a case on a simulated device, behind the protocol that every runtime has.
 
-Knows nothing about who times it. All randomness follows from the case and BREAKEVEN_SIM_SEED, which the
-runner sets for each attempt to ORDER_SEED/CASE/REPLICATE/ATTEMPT.
+Knows nothing about who times it.
 """
 
-import hashlib
 import json
-import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from breakeven.errors import Mismatch, Unsupported
+from breakeven.errors import Mismatch
 from breakeven.records.case import Case
-from breakeven.runtimes import Evaluation, Prepared
+from breakeven.runtimes import Evaluation
+from breakeven.runtimes.sim import process
 from breakeven.runtimes.sim.device import VirtualDevice
-from breakeven.runtimes.sim.faults import strike
 from breakeven.runtimes.sim.profile import Profile, profile_of
-from breakeven.runtimes.sim.truth import COLD_MEMORY, Truth, accuracy_after, loss_after, stream, truth_of
+from breakeven.runtimes.sim.truth import COLD_MEMORY, Truth, accuracy_after, loss_after, truth_of
 
-SLOW = 10.0
-"""By how much `fault=slow` slows every step from its step on."""
 STATE = "sim.json"
-ONE_PIECE = "a captured step is one piece"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -52,14 +45,10 @@ class Training:
 
     def fetch(self) -> None:
         index = self.steps
-        if self.profile.oom_batch is not None and self.case.work.batch >= self.profile.oom_batch:
-            raise MemoryError(f"simulated out of memory at batch {self.case.work.batch}")
-        if self.fault and index == self.profile.fault_step:
-            strike(self.fault)
+        process.befall(self.case, self.profile, self.fault, index)
         if self.position == self.truth.steps_per_epoch:
             self.next_epoch()
-        slow = self.fault == "slow" and index >= self.profile.fault_step
-        self.device.fetch(slower=self._drift(index) * (SLOW if slow else 1.0))
+        self.device.fetch(slower=process.slowed(self.profile, self.fault, index))
 
     def forward(self) -> None:
         extra_ns = 0.0 if self.steps else self.truth.cold_ns * self.device.factor
@@ -151,92 +140,10 @@ class Training:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         self.steps, self.epoch, self.position = state["steps"], state["epoch"], state["position"]
 
-    def _drift(self, index: int) -> float:
-        span = self.profile.drift_steps
-        return 1.0 + (self.profile.drift - 1.0) * max(0.0, 1.0 - index / span) if span else 1.0
 
-
-def prepare(case: Case) -> Prepared:
-    """A simulated case, ready to be timed. Raises Unsupported, or UserError for a bad device or workload."""
-    if reason := supports(case):
-        raise Unsupported(reason)
-    training = _training(case)
-    device = training.device
-    return Prepared(
-        step=training.step,
-        sync=device.sync,
-        samples_per_step=case.work.batch,
-        steps_per_epoch=training.truth.steps_per_epoch,
-        next_epoch=training.next_epoch,
-        evaluate=training.evaluate,
-        losses=training.losses,
-        checks=training.checks,
-        observed=training.observed,
-        counters=training.counters,
-        memory=training.memory,
-        reset_memory=training.reset_memory,
-        save=training.save,
-        restore=training.restore,
-        close=lambda: None,
-        hashes=_hashes(case, training.profile),
-        parameters=training.truth.parameters,
-        eval_samples=training.truth.test_samples,
-        clock=None if device.real else device.clock,
-        parts=training.parts(),
-        simulated=True,
-        nulls={"phases": ONE_PIECE} if case.tuning.captured else {},
-        build=None if case.tuning.execution == "eager" else training.build,
-    )
-
-
-def supports(case: Case) -> str | None:
-    """None if this case can be simulated, else why not. Raises UserError for a bad name, option or value."""
-    if case.device.kind != "sim":
-        return "the runtime sim computes on simulated devices only: use --device sim:cpu or sim:gpu"
-    profile_of(case.device)
-    if case.work.task != "train":
-        return "inference is not simulated"
-    if case.tuning.precision == "int8":
-        return "int8 is for inference, which is not simulated"
-    if case.work.recipe is not None and case.work.recipe.accumulation != 1:
-        return "gradient accumulation is not simulated"
-    if case.device.world_size != 1:
-        return "several devices are not simulated"
-    return None
-
-
-def _training(case: Case) -> Training:
+def training(case: Case) -> Training:
+    """The training of a simulated case, before its first step."""
     profile = profile_of(case.device)
     truth = truth_of(case, profile)
-    seed = os.environ.get("BREAKEVEN_SIM_SEED", "0")
-    luck = stream(f"process/{seed}/{case.case_id}").gauss(0.0, 1.0)
-    device = VirtualDevice(
-        truth=truth,
-        rng=stream(f"noise/{seed}/{case.case_id}"),
-        noise=profile.noise,
-        factor=math.exp(profile.process * luck),
-        prefetch=truth.workers * (case.tuning.prefetch or 2),
-        real=bool(profile.real),
-    )
-    fault = profile.fault if _is_struck(profile, seed) else None
-    return Training(case=case, profile=profile, truth=truth, device=device, fault=fault)
-
-
-def _is_struck(profile: Profile, seed: str) -> bool:
-    """Whether the fault is meant for this replicate and attempt."""
-    replicate, attempt = [*seed.split("/")[2:4], "0", "0"][:2] if seed.count("/") >= 3 else ("0", "0")
-    wanted = ((profile.fault_replicate, replicate), (profile.fault_attempt, attempt))
-    return all(want is None or str(want) == here for want, here in wanted)
-
-
-def _hashes(case: Case, profile: Profile) -> dict[str, str]:
-    """Functions of the work alone, so that devices agree."""
-    work = case.work
-    names = {
-        "weights": f"{work.model}/{work.num_classes}/{work.input_shape}/{work.seed}",
-        "order": f"{work.data}/{work.seed}",
-        "augment": f"{work.recipe.augment if work.recipe else None}/{work.seed}",
-    }
-    if profile.hash == "bad":
-        names["weights"] += "/planted"
-    return {key: hashlib.sha256(f"sim/{key}/{name}".encode()).hexdigest() for key, name in names.items()}
+    device = process.device_of(case, profile, truth)
+    return Training(case=case, profile=profile, truth=truth, device=device, fault=process.fault_of(profile))

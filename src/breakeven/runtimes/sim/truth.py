@@ -6,6 +6,7 @@ Knows nothing about noise or about how time is measured.
 import hashlib
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from breakeven.errors import UserError
@@ -15,6 +16,10 @@ from breakeven.workloads import data, layers, models, roofline
 
 COLD_MEMORY = 1.25
 """Peak of a cold run over that of a steady one: a search for algorithms needs workspace."""
+BATCHES = 4
+"""Batches of an inference that take turns."""
+BYTES = {"fp16": 2, "bf16": 2, "int8": 1}
+"""Of a number; the other precisions have four."""
 ADAM_BYTES = 16
 """Bytes per parameter: weight, gradient and two moments, four bytes each."""
 
@@ -108,13 +113,9 @@ def _device_ns(case: Case, profile: Profile, model: layers.Model) -> tuple[float
 
     With a bandwidth each layer takes what its arithmetic or its traffic needs, else arithmetic is all.
     """
-    work, tuning = case.work, case.tuning
-    half = tuning.precision in ("bf16", "fp16")
-    faster = profile.bf16 if half else 1.0
-    others = profile.channels_last if tuning.layout == "channels-last" else 1.0
-    if tuning.compile_mode is not None:
-        others *= profile.compile
-    others /= _on_cores(profile)
+    work = case.work
+    half = case.tuning.precision in ("bf16", "fp16")
+    faster, others = factors(case, profile, case.tuning.precision)
     if profile.gb_per_s is not None and profile.step_ms is None:
         floor = roofline.floor(
             model,
@@ -129,6 +130,66 @@ def _device_ns(case: Case, profile: Profile, model: layers.Model) -> tuple[float
     full_ns = 1e6 * profile.step_ms if profile.step_ms is not None else flops / profile.gflops
     forward_ns = full_ns * work.batch * layers.forward_flops(model) / flops
     return (forward_ns / faster / others, (full_ns - forward_ns) / faster / others, 0.0)
+
+
+def factors(case: Case, profile: Profile, precision: str) -> tuple[float, float]:
+    """What divides the device's time: the factor of the precision that runs, and of all other settings."""
+    tuning = case.tuning
+    of_precision = {"bf16": profile.bf16, "fp16": profile.bf16, "fp32": profile.fp32, "int8": profile.int8}
+    others = profile.channels_last if tuning.layout == "channels-last" else 1.0
+    if tuning.compile_mode is not None:
+        others *= profile.compile
+    if tuning.execution.startswith("session"):
+        others *= profile.session
+    return of_precision.get(precision, 1.0), others / _on_cores(profile)
+
+
+def inference_truth(case: Case, profile: Profile, precision: str) -> Truth:
+    """The planted truth of calls at the precision that really runs: t = max(launches, c + B / X).
+
+    Raises UserError for an unknown model or data set.
+    """
+    work, tuning = case.work, case.tuning
+    model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    costs = layers.layer_costs(model)
+    faster, others = factors(case, profile, precision)
+    per_image_ns = (
+        layers.forward_flops(model) / profile.gflops
+        if profile.images_per_s is None
+        else 1e9 / profile.images_per_s
+    )
+    images_ns = work.batch * per_image_ns if profile.step_ms is None else 1e6 * profile.step_ms
+    device_ns = 1e3 * profile.call_us + images_ns / faster / others
+    parameters = layers.parameter_count(model)
+    # Weights, the batch, and the largest output of a layer twice: read by one and written by the next.
+    width = BYTES.get(precision, 4)
+    held = parameters * width + work.batch * (
+        4 * math.prod(work.input_shape) + 2 * _widest(costs) * width // 4
+    )
+    return Truth(
+        launch_ns=1e3 * profile.launch_us * (len(costs) if tuning.execution == "eager" else 1),
+        device_ns=device_ns,
+        split=(1.0, 0.0, 0.0),
+        copy_ns=1e6 * profile.copy_ms if tuning.residency == "host" else 0.0,
+        copy_waits=not tuning.pinned,
+        input_ns=0.0,
+        first_batch_ns=0.0,
+        workers=0,
+        waits=False,
+        cold_ns=1e6 * profile.cold_ms,
+        boundary_ns=0.0,
+        eval_batch_ns=device_ns if profile.eval_ms is None else 1e6 * profile.eval_ms,
+        memory_mib=held / 2**20 if profile.mem_mib is None else profile.mem_mib,
+        parameters=parameters,
+        steps_per_epoch=BATCHES,
+        tail_samples=0,
+        test_samples=profile.test_samples or data.entry(work.data).n_test,
+        accuracy=_final_accuracy(work, profile) if work.weights else 1.0 / work.num_classes,
+    )
+
+
+def _widest(costs: Sequence[layers.LayerCost]) -> int:
+    return max(cost.bytes_written for cost in costs)
 
 
 def _on_cores(profile: Profile) -> float:

@@ -108,6 +108,7 @@ def handed_over(session: Session) -> Prepared:
         reset_memory=partial(place.reset_memory, device),
         save=partial(state.save, session.training),
         restore=partial(state.restore, session.training),
+        export=partial(state.export, session.training),
         close=close,
         hashes=_hashes(session),
         parameters=nets.parameter_count(net),

@@ -6,9 +6,12 @@ Knows nothing about how it is built. No random state: every draw is a function o
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from breakeven.errors import UserError
+from breakeven.runtimes.torch.nets import declared_state
 from breakeven.runtimes.torch.training import Training
 
 FILE = "training.pt"
@@ -44,6 +47,12 @@ def restore(training: Training, folder: Path) -> None:
         training.scaler.load_state_dict(stored["scaler"])
     training.course.epoch, training.course.step = stored["epoch"], stored["step"]
     training.course.begun = False
+
+
+def export(training: Training) -> dict[str, NDArray[np.float32]]:
+    """The weights and the running statistics as they are now, by the names of the declared layers."""
+    stored = training.net.state_dict()
+    return {name: stored[name].detach().float().cpu().numpy() for name in declared_state(training.net)}
 
 
 def _load(optimizer: torch.optim.Optimizer, stored: dict[str, Any]) -> None:

@@ -1,0 +1,82 @@
+"""What all charts share: series that differ in more than colour, logarithmic axes, drawings in pages.
+
+Knows nothing about what is drawn. Every series has a shape or a dash besides its colour. Colours: Okabe and
+Ito (2008), without the yellow that vanishes on white.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#7F7F7F")
+SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 3], [3, 3, 1, 3])
+WIDTH = 640
+AIR = 1.2
+
+
+def series(alt: Any, field: str, names: Sequence[str], *, filled: bool) -> tuple[Any, Any, Any]:
+    """Colour, shape and dash of one series; equal fields, domains and titles make one legend of them."""
+    # The outline of a filled symbol would take the dash of its line and look torn.
+    legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=0 if filled else 1.5) if len(names) > 1 else None
+    looks = (alt.Color, COLOURS), (alt.Shape, SHAPES), (alt.StrokeDash, DASHES)
+    colour, shape, dash = (
+        channel(
+            f"{field}:N",
+            title=field,
+            legend=legend,
+            scale=alt.Scale(domain=list(names), range=_cycled(values, len(names))),
+        )
+        for channel, values in looks
+    )
+    return colour, shape, dash
+
+
+def _cycled(values: Sequence[Any], count: int) -> list[Any]:
+    return [values[index % len(values)] for index in range(count)]
+
+
+def log_axis(alt: Any, numbers: Sequence[float], form: str) -> dict[str, Any]:
+    """Scale and axis of a logarithmic channel: a little air at both ends, few lines, each with its number."""
+    low, high = min(numbers) / AIR, max(numbers) * AIR
+    steps = (1, 2, 5) if high / low < 200 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    axis = alt.Axis(values=ticks, format=form, grid=True)
+    return {"scale": alt.Scale(type="log", domain=[low, high], nice=False), "axis": axis}
+
+
+def ratio_channel(alt: Any, values: Sequence[Any]) -> dict[str, Any]:
+    """2x and 0.5x lie equally far from equal speed, which is always in sight."""
+    bounds = [value[key] for value in values for key in ("ratio", "low", "high") if value[key]]
+    return {"title": "times as fast", **log_axis(alt, [1.0, *bounds], "~g")}
+
+
+def rule(alt: Any, channel: str) -> Any:
+    where = {channel: alt.datum(1)}
+    return alt.Chart().mark_rule(strokeDash=[4, 4], opacity=0.6, color="#7F7F7F").encode(**where)
+
+
+def points(alt: Any) -> Any:
+    return alt.Chart().mark_point(filled=True, size=80, opacity=1)
+
+
+def paged(
+    alt: Any, layers: Sequence[Any], values: Sequence[Mapping[str, Any]], field: str, **size: Any
+) -> Any:
+    """One drawing, or one above the other where the field has several values."""
+    together = alt.layer(*layers, data=alt.Data(values=list(values))).properties(**size)
+    groups = list(dict.fromkeys(value[field] for value in values))
+    if len(groups) < 2:
+        return together
+    facet = alt.Facet(f"{field}:N", title=None, sort=groups)
+    return together.facet(facet=facet, columns=1)

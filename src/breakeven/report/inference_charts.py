@@ -1,0 +1,116 @@
+"""Drawings of inference: rate and latency over the batch, precision by runtime, the frontier.
+
+Knows nothing about findings: it draws the marks of a `Chart`.
+"""
+
+from typing import Any
+
+from breakeven.report.drawing import WIDTH, log_axis, paged, series
+from breakeven.report.view import Chart
+
+PANEL_HEIGHT = 200
+SQUARE, ROW = 92, 46
+"""Pixels of a square of the table of precisions and runtimes: room for two lines of words."""
+MOST_TICKS = 14
+FADED = 0.35
+
+
+def saturation(alt: Any, chart: Chart) -> Any:
+    """Two panels a device, images a second and milliseconds a call: the law a line, its knee a cross."""
+    colour, shape, dash = series(alt, "tuning", chart.tunings, filled=True)
+    measured_at = sorted({float(v["batch"] or 1) for v in chart.values if v["mark"] == "measured"})
+    channel = log_axis(alt, measured_at, "~g")
+    if len(measured_at) <= MOST_TICKS:
+        channel["axis"] = alt.Axis(values=measured_at, format="~g", grid=True)
+    x = alt.X("batch:Q", title="images a call", **channel)
+    free = {"scale": alt.Scale(type="log", nice=False), "axis": alt.Axis(format="~s", grid=True)}
+    y, low = alt.Y("value:Q", title=None, **free), alt.Y("low:Q", title=None, **free)
+    fields = {"tuning": "tuning:N", "batch": "batch:Q", "measured": "shown:N", "more": "note:N"}
+    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    measured = alt.Chart().transform_filter("datum.mark == 'measured'")
+    law = alt.Chart().transform_filter("datum.mark == 'law'")
+    knee = alt.Chart().transform_filter("datum.mark == 'knee'")
+    layers = [
+        law.mark_line(strokeWidth=1.4, opacity=0.7).encode(x=x, y=y, color=colour, strokeDash=dash),
+        measured.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=1.4)
+        .encode(x=x, y=low, y2="high:Q", color=colour),
+        points_of(measured, x, y, colour, shape, tooltip),
+        knee.mark_point(shape="cross", angle=45, size=160, opacity=1, filled=True).encode(
+            x=x, y=y, color=colour, tooltip=tooltip
+        ),
+    ]
+    drawn = paged(alt, layers, chart.values, "panel", width=WIDTH, height=PANEL_HEIGHT)
+    # Rates and times share no scale; one panel alone has none to resolve.
+    return drawn.resolve_scale(y="independent") if hasattr(drawn, "facet") and _panels(chart) > 1 else drawn
+
+
+def _panels(chart: Chart) -> int:
+    return len({value["panel"] for value in chart.values})
+
+
+def points_of(base: Any, x: Any, y: Any, colour: Any, shape: Any, tooltip: Any) -> Any:
+    """Filled marks of a series."""
+    mark = base.mark_point(filled=True, size=60, opacity=1)
+    return mark.encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip)
+
+
+def factors(alt: Any, chart: Chart) -> Any:
+    """A table of precisions and runtimes: how many times the base's rate, and how often the same top-1."""
+    precisions = list(dict.fromkeys(str(value["precision"]) for value in chart.values))
+    x = alt.X("precision:N", title=None, sort=precisions, axis=alt.Axis(labelAngle=0))
+    y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
+    fields = {
+        "tuning": "tuning:N", "precision": "precision:N", "rate": "shown:N", "against": "base:N",
+        "outputs": "outputs:N",
+    }  # fmt: skip
+    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    known = [float(value["times"]) for value in chart.values if value["times"]]
+    scale = alt.Scale(type="log", scheme="blues", domain=[min(known), max(max(known), 1.01 * min(known))])
+    bright = max(known) ** 0.6 * min(known) ** 0.4
+    ink = alt.condition(f"datum.times > {bright}", alt.value("white"), alt.value("black"))
+    cells = alt.Chart().transform_filter("isValid(datum.times)")
+    layers = [
+        cells.mark_rect(stroke="white").encode(
+            x=x, y=y, tooltip=tooltip, color=alt.Color("times:Q", title="times the base's rate", scale=scale)
+        ),
+        cells.mark_text(dy=-7, fontSize=12, fontWeight="bold").encode(x=x, y=y, text="label:N", color=ink),
+        cells.mark_text(dy=8, fontSize=10).encode(x=x, y=y, text="below:N", color=ink),
+        alt.Chart()
+        .transform_filter("!isValid(datum.times)")
+        .mark_text(fontSize=10, opacity=0.8)
+        .encode(x=x, y=y, text="label:N", tooltip=tooltip, color=alt.value("#7F7F7F")),
+    ]
+    return paged(alt, layers, chart.values, "group", width=alt.Step(SQUARE), height=alt.Step(ROW))
+
+
+def frontier(alt: Any, chart: Chart) -> Any:
+    """Rate over latency: every ranked case, those on the frontier joined and named."""
+    colour, shape, _ = series(alt, "tuning", chart.tunings, filled=True)
+    x = alt.X(
+        "ms:Q",
+        title="milliseconds a call (median)",
+        **log_axis(alt, [float(v["ms"] or 1) for v in chart.values], "~g"),
+    )
+    rates = [float(v["rate"] or 1) for v in chart.values]
+    y = alt.Y("rate:Q", title="images a second", **log_axis(alt, rates, "~s"))
+    fields = {
+        "tuning": "tuning:N", "batch": "batch:Q", "a call": "call:N", "rate": "shown:N", "energy": "energy:N",
+        "same top-1": "agreement:N",
+    }  # fmt: skip
+    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    others = alt.Chart().transform_filter("datum.on == 'no'")
+    on = alt.Chart().transform_filter("datum.on == 'yes'")
+    layers = [
+        on.mark_line(strokeWidth=1.2, opacity=0.6, color="#7F7F7F", interpolate="step-after").encode(
+            x=x, y=y
+        ),
+        others.mark_point(filled=True, size=40, opacity=FADED).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
+        ),
+        on.mark_point(filled=True, size=90, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
+        ),
+        on.mark_text(align="left", dx=8, dy=12, fontSize=11).encode(x=x, y=y, text="label:N", color=colour),
+    ]
+    return paged(alt, layers, chart.values, "group", width=WIDTH, height=320)

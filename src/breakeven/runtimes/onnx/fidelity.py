@@ -1,0 +1,102 @@
+"""Whether a net computes what was declared: its outputs against FP64, and against its own runtime's FP32.
+
+Knows nothing about who computes: functions of images in, checks out.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from breakeven.errors import MismatchOutcome
+from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, all_logits
+from breakeven.workloads.layers import Conv2d, Linear, Model, forward_flops, leaves
+from breakeven.workloads.reference import logits
+
+Check = dict[str, Any]
+Told = tuple[str, MismatchOutcome, Check]
+
+OUTPUT_IMAGES = 4
+"""Images whose logits are compared with FP64's, which NumPy computes at about 1 GFLOP/s."""
+
+AGREEMENT_IMAGES = 1024
+AGREEMENT_FLOPS = 2e12
+"""Limit of what FP32 computes for the agreement, about half a minute on two cores, but 64 images at least."""
+
+HUGE = float(np.finfo(np.float64).max)
+"""Stands for an error that is infinite or no number, as a record holds neither."""
+
+LIMITS = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 0.15, "int8": 0.5}
+"""Relative L2 error of the logits by precision: bounds of gross errors. Seen with random weights at 224:
+FP32 at most 2e-6, FP16 1e-3."""
+
+
+def weighted(model: Model) -> int:
+    """Declared layers that multiply by weights: what INT8 has to reach; attention multiplies activations."""
+    return sum(isinstance(leaf, Conv2d | Linear) for leaf in leaves(model.nodes))
+
+
+def check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
+    return {"asked": asked, "found": found, "ok": ok, "note": note}
+
+
+def fidelity(inputs: Inputs, ran: str, run: Logits, exact: Logits, exact_batch: int) -> Iterator[Told]:
+    """Checks by name, with the outcome that a failed one means.
+
+    `ran` is the precision that ran; `run` takes batches of the case, `exact` (FP32 on the CPU, by the same
+    runtime) batches of `exact_batch`.
+    """
+    yield "output", "output_mismatch", _output(inputs, ran, run)
+    n = int(AGREEMENT_FLOPS / forward_flops(inputs.model))
+    n = min(AGREEMENT_IMAGES, len(inputs.test.labels), max(64, n))
+    mine, theirs, right = _scored(inputs, run, exact, exact_batch, n)
+    same = float(np.mean(mine.argmax(1) == theirs.argmax(1)))
+    note = f"same top-1 as FP32 on the CPU by the same runtime, {n} images of {inputs.known.name}"
+    if inputs.case.work.weights is None:
+        note += "; random weights: it says little about trained ones"
+    yield "agreement", "output_mismatch", check(None, same, True, note)
+    error = relative_l2(mine, theirs)
+    limit = LIMITS[ran]
+    yield "output_error", "output_mismatch", check(limit, error, error <= limit, f"relative L2, {n} images")
+    if inputs.known.labelled:
+        found = {name: float(np.mean(made.argmax(1) == right)) for name, made in _named(mine, theirs)}
+        yield "accuracy", "output_mismatch", check(found["fp32"], found["case"], True, f"{n} images")
+
+
+def relative_l2(found: NDArray[np.floating], expected: NDArray[np.floating]) -> float:
+    """|found - expected| / |expected| over all logits; HUGE if any is not a number."""
+    if not np.isfinite(found).all():
+        return HUGE
+    return float(np.linalg.norm(found.astype(np.float64) - expected) / np.linalg.norm(expected))
+
+
+def _named(mine: Images, theirs: Images) -> tuple[tuple[str, Images], ...]:
+    return ("case", mine), ("fp32", theirs)
+
+
+def _output(inputs: Inputs, ran: str, run: Logits) -> Check:
+    """The case's logits of a few images against the declared layers in FP64."""
+    images = inputs.images(0, OUTPUT_IMAGES)
+    expected = logits(inputs.model, inputs.weights, images)
+    found = all_logits(run, images, inputs.batch)
+    error = relative_l2(found, expected)
+    worst = float(np.abs(found - expected).max()) if error < HUGE else HUGE
+    note = f"against FP64 of the declared layers, {OUTPUT_IMAGES} images, as {ran}"
+    return check(
+        {"relative_l2": LIMITS[ran]}, {"relative_l2": error, "max_abs": worst}, error <= LIMITS[ran], note
+    )
+
+
+def _scored(
+    inputs: Inputs, run: Logits, exact: Logits, exact_batch: int, n: int
+) -> tuple[Images, Images, Any]:
+    """Logits of the first `n` test images by the case and by FP32, and their labels; piece by piece: 1,024
+    images of 224x224 are 588 MiB."""
+    mine, theirs = [], []
+    piece = max(inputs.batch, exact_batch)
+    for start in range(0, n, piece):
+        images = inputs.images(start, min(piece, n - start))
+        mine.append(all_logits(run, images, inputs.batch))
+        theirs.append(all_logits(exact, images, exact_batch))
+    return np.concatenate(mine), np.concatenate(theirs), inputs.test.labels[:n]

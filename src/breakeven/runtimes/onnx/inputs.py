@@ -1,0 +1,162 @@
+"""What an inference case computes with, before any runtime: model, weights, batches, calibration images.
+
+Knows nothing about ONNX: NumPy arrays in, NumPy arrays out.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from breakeven.errors import Unsupported, UserError
+from breakeven.records.case import Case, Work
+from breakeven.workloads import data, models, weights
+from breakeven.workloads.data import DataEntry, DataSet
+from breakeven.workloads.layers import Attention, Model, leaves
+from breakeven.workloads.weights import Weights
+
+Images = NDArray[np.float32]
+Logits = Callable[[Images], Images]
+"""FP32 images [batch, C, H, W] of exactly the net's batch -> FP32 logits [batch, classes]."""
+
+DISTINCT = 8
+"""Resident batches that calls take in turn: one alone would stay in caches that images of a stream do not."""
+
+RESIDENT_MIB = 512
+"""Limit of what they take together in FP32, but two at the least: at batch 512 of 224x224 one is 294 MiB."""
+
+CALIBRATION = "minmax/256/train"
+"""RULE/IMAGES/ORIGIN where the tuning names none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """Of one case: the declared model, its weights, and the test split that the batches are cut from."""
+
+    case: Case
+    known: DataEntry
+    model: Model
+    weights: Weights
+    test: DataSet
+
+    @property
+    def batch(self) -> int:
+        return self.case.work.batch
+
+    def images(self, start: int, n: int) -> Images:
+        """`n` test images from `start`, normalised, beginning again after the last."""
+        rows = np.arange(start, start + n) % len(self.test.labels)
+        return normalised(self.test.images[rows], self.known)
+
+    def resident(self) -> list[Images]:
+        """The distinct batches that the timed calls take in turn."""
+        mib = 4 * self.batch * prod(self.model.input_shape) / 1024**2
+        n = max(2, min(DISTINCT, int(RESIDENT_MIB / mib)))
+        return [self.images(index * self.batch, self.batch) for index in range(n)]
+
+
+def inputs_of(case: Case) -> Inputs:
+    """Loads and verifies what the case needs. Raises Unsupported where this machine lacks it."""
+    work = case.work
+    known = data.entry(work.data)
+    if work.data_version != known.version or work.data_hash not in (None, known.identity):
+        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
+    model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    return Inputs(
+        case=case,
+        known=known,
+        model=model,
+        weights=_weights(work, model),
+        test=data.load(work.data, "test"),
+    )
+
+
+def _weights(work: Work, model: Model) -> Weights:
+    if work.weights is not None:
+        raise Unsupported("weights of a file are not built yet for this runtime")
+    return weights.initial_weights(model, work.seed)
+
+
+def not_possible(case: Case) -> Iterator[str]:
+    """Why no runtime of whole nets can run the case: what they have in common. Imports no framework."""
+    work, tuning = case.work, case.tuning
+    told = {
+        f"no task {work.task}: it runs inference only": work.task != "infer",
+        f"no device of kind {case.device.kind}": case.device.kind not in ("cpu", "cuda"),
+        "several devices are not built yet": case.device.world_size != 1,
+        "tf32 exists on CUDA devices only": tuning.precision == "tf32" and case.device.kind != "cuda",
+        "it lays tensors out as it likes: set layout to channels-first": tuning.layout != "channels-first",
+        "it tunes as it likes: set autotune to false": tuning.autotune,
+        "threads must be at least 1": isinstance(tuning.threads, int) and tuning.threads < 1,
+        "inference has no recipe": work.task == "infer" and work.recipe is not None,
+    }
+    yield from (reason for reason, holds in told.items() if holds)
+    if tuning.precision == "int8":
+        yield from _bad_calibration(tuning.calibration or CALIBRATION)
+    yield from _unknown_work(work)
+
+
+def _bad_calibration(text: str) -> Iterator[str]:
+    try:
+        calibration(text)
+    except UserError as error:
+        yield str(error)
+
+
+def _unknown_work(work: Work) -> Iterator[str]:
+    try:
+        known = data.entry(work.data)
+        models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    except UserError as error:
+        yield str(error)
+        return
+    if work.num_classes < known.classes:
+        yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
+    if work.input_shape != known.shape:
+        has, asked = ("x".join(map(str, shape)) for shape in (known.shape, work.input_shape))
+        yield f"{work.data} has images of {has}, not {asked}"
+
+
+def normalised(images: NDArray[np.uint8], known: DataEntry) -> Images:
+    """Bytes [N, C, H, W] as FP32: (x / 255 - mean) / std of each channel, as every runtime does it."""
+    mean, std = (np.asarray(values, np.float32)[:, None, None] for values in (known.mean, known.std))
+    scaled: Images = ((images.astype(np.float32) / np.float32(255)) - mean) / std
+    return scaled
+
+
+def calibration(text: str) -> int:
+    """Images of a calibration `minmax/IMAGES/train`. Raises UserError for one that is not built."""
+    rule, _, rest = text.partition("/")
+    count, _, origin = rest.partition("/")
+    if rule != "minmax" or not count.isdecimal() or int(count) < 1:
+        raise UserError(f"no calibration {text!r}: use minmax/IMAGES/train, such as {CALIBRATION}")
+    if origin != "train":
+        raise UserError(f"calibration {text!r}: images of a folder are not built yet for this runtime")
+    return int(count)
+
+
+def calibration_images(inputs: Inputs) -> Images:
+    """The first images of the training split, real ones, as many as the recipe asks for, normalised."""
+    asked = calibration(inputs.case.tuning.calibration or CALIBRATION)
+    split = data.load(inputs.case.work.data, "train")
+    if len(split.images) < asked:
+        raise Unsupported(f"{inputs.known.name} has {len(split.images)} training images, {asked} were asked")
+    return normalised(split.images[:asked], inputs.known)
+
+
+def attends(model: Model) -> bool:
+    """Whether the model has attention, for which quantisers have rules of their own."""
+    return any(isinstance(leaf, Attention) for leaf in leaves(model.nodes))
+
+
+def all_logits(run: Logits, images: Images, batch: int) -> Images:
+    """Logits of any number of images by a net for `batch` of them: the last call is filled up and cut."""
+    made = []
+    for start in range(0, len(images), batch):
+        part = images[start : start + batch]
+        short = batch - len(part)
+        full = np.concatenate([part, np.repeat(part[-1:], short, axis=0)]) if short else part
+        made.append(run(full)[: len(part)])
+    return np.concatenate(made)
