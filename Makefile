@@ -74,10 +74,11 @@ BENCH_MODELS ?= simple-cnn resnet18
 BENCH := $(BIN)/python benchmarks
 BENCH_END = --device $(BENCH_DEVICE) --wait 10 -o benchmarks/results
 
-bench: setup data ## what measuring costs, and the harness against bare loops: half an hour on a quiet machine
+bench: setup runtimes data ## what measuring costs, and the harness against bare loops: half an hour on a quiet machine
 	$(BENCH)/overhead.py $(BENCH_END)/overhead-$(BENCH_DEVICE).json
 	for model in $(BENCH_MODELS); do for what in harness_step bare_loop; do \
 		$(BENCH)/$$what.py --model $$model $(BENCH_END)/$$what-$$model-$(BENCH_DEVICE).json || exit 1; done; done
+	$(BENCH)/bare_onnxruntime.py --wait 10 -o benchmarks/results/bare_onnxruntime-resnet18-cpu.json
 
 wheelhouse: $(VENV)/pip.stamp ## wheels for a machine without network: make wheelhouse PYTHON_VERSION=3.12
 	PYTHON=$(abspath $(BIN)/python) tools/wheelhouse.sh

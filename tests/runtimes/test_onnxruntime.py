@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def test_a_case_runs_as_it_says(precision: str) -> None:
     assert found["placement"]["found"].keys() == {CPU}
     assert found["precision"]["found"] == {"uint8" if precision == "int8" else "float": 5}
     assert found["agreement"]["found"] > 0.9
+    if precision != "int8":
+        assert found["kept_bits"]["found"] == {"conv": 23, "matmul": 23}
     made.close()
 
 
@@ -66,26 +69,28 @@ def test_evaluation_scores_the_whole_test_set() -> None:
     assert whole.accuracy is not None and whole.loss is not None and 2 < whole.loss < 3  # about ln 10
 
 
-def test_both_residencies_compute_alike() -> None:
-    """The bound output, read back, is that of `run` on the same batch."""
+def test_a_case_on_the_host_copies_and_computes_alike() -> None:
+    found = runtimes.load("onnxruntime").prepare(case("onnxruntime", residency="host")).checks()
+    assert found["timed_calls"]["found"] == 0
+
+
+def test_a_call_on_another_batch_than_its_own_is_an_output_mismatch() -> None:
     _, _, prepared, _ = modules()
     from breakeven.runtimes.onnx import graph
-    from breakeven.runtimes.onnx.inputs import inputs_of
+    from breakeven.runtimes.onnx.inputs import Inputs, inputs_of
 
-    inputs = inputs_of(case("onnxruntime"))
-    proto = graph.graph(inputs.model, inputs.weights, batch=inputs.batch)
-    session = prepared.build(inputs.case, proto, inputs.resident())
-    binding = session.made.io_binding()
-    batch = inputs.images(0, inputs.batch)
-    binding.bind_cpu_input(graph.INPUT, batch)
-    binding.bind_output(graph.OUTPUT)
-    session.made.run_with_iobinding(binding)
-    (bound,) = binding.copy_outputs_to_cpu()
-    assert np.array_equal(bound, prepared.logits_of(session.made, np.dtype(np.float32))(batch))
-    made = runtimes.load("onnxruntime").prepare(case("onnxruntime", residency="host"))
-    made.step()
-    made.sync()
-    assert made.observed()["output_device"] == "cpu"
+    class Shifted(Inputs):
+        """Its resident batches are those of the next turn."""
+
+        def resident(self) -> list[Any]:
+            return [self.images((index + 1) * self.batch, self.batch) for index in range(3)]
+
+    loaded = inputs_of(case("onnxruntime"))
+    inputs = Shifted(**{field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)})
+    made = prepared.with_graph(inputs, graph.graph(inputs.model, inputs.weights))
+    with pytest.raises(Mismatch, match="timed_calls") as raised:
+        made.checks()
+    assert raised.value.outcome == "output_mismatch"
 
 
 def test_a_session_that_falls_back_is_another_device() -> None:
@@ -128,6 +133,13 @@ def test_fp16_that_is_cast_to_fp32_is_another_precision() -> None:
     with pytest.raises(Mismatch, match="'float'") as raised:
         made.checks()
     assert raised.value.outcome == "precision_mismatch"
+
+
+def test_fp32_where_tf32_was_asked_is_told_by_its_bits() -> None:
+    from breakeven.runtimes.onnxruntime import bits
+
+    found = bits.kept(case("onnxruntime", "tf32"))  # which a CPU has not: it computes in FP32
+    assert (found["asked"], found["found"], found["ok"]) == (10, {"conv": 23, "matmul": 23}, False)
 
 
 def test_a_wrong_scale_is_an_output_mismatch() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from breakeven import runtimes
 from breakeven.errors import Mismatch, Unsupported
+from breakeven.runtimes import BUILD_CACHE
 from breakeven.runtimes import openvino as runtime
 from runtimes.inference_cases import CUDA, case
 
@@ -78,21 +79,18 @@ def test_a_hint_left_out_is_another_precision() -> None:
         assert raised.value.outcome == "precision_mismatch"
 
 
-def test_both_residencies_compute_alike() -> None:
-    _, prepared = modules()
-    from breakeven.runtimes.onnx.inputs import inputs_of
+def test_a_case_on_the_host_copies_and_computes_alike() -> None:
+    found = runtimes.load("openvino").prepare(case("openvino", "fp32", residency="host")).checks()
+    assert found["timed_calls"]["found"] == 0
 
-    inputs = inputs_of(case("openvino", "fp32"))
-    outputs = []
-    for residency in ("device", "host"):
-        asked = case("openvino", "fp32", residency=residency)
-        made = runtimes.load("openvino").prepare(asked)
-        made.step()
-        made.sync()
-        made.close()
-    logits, _ = prepared.exact(inputs)
-    outputs = [logits(inputs.images(0, 16)) for _ in range(2)]
-    assert np.array_equal(*outputs)
+
+def test_a_quantised_graph_is_kept_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nncf")
+    monkeypatch.setenv(BUILD_CACHE, str(tmp_path))
+    asked = case("openvino", "int8", calibration="minmax/8/train")
+    first, again = (runtimes.load("openvino").prepare(asked).evaluate(4) for _ in range(2))
+    assert first == again
+    assert len(list(tmp_path.rglob("*.xml"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,10 @@ OOM_SIGNS = (
     "can't allocate memory",
     "cannot allocate memory",
     "alloc_failed",
+    "failed to allocate",
 )
-"""What frameworks say, in lower case, when memory runs out (torch's CPU and CUDA allocators, cuBLAS)."""
+"""What frameworks say, in lower case, when memory runs out: torch's CPU and CUDA allocators, cuBLAS, ONNX
+Runtime's arena, OpenVINO."""
 
 LOSSES_KEPT = 20
 """Losses of the first steps in a line: enough to compare two devices, small enough for a thousand lines."""

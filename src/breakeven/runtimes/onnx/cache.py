@@ -13,14 +13,14 @@ from breakeven.runtimes.onnx.inputs import CALIBRATION, Inputs
 from breakeven.workloads.weights import weights_hash
 
 
-def kept(inputs: Inputs, recipe: dict[str, str], suffix: str, make: Callable[[Path], None]) -> Path | None:
-    """The file with the case's quantised graph, for any batch, made by `make(path)` if it is not there.
+def kept(inputs: Inputs, recipe: dict[str, str], make: Callable[[Path], None]) -> Path | None:
+    """The folder with the case's quantised graph, for any batch, filled by `make(folder)` if it is not there.
 
     Its name is a hash of all that it depends on: weights, data, `recipe` with the versions of what made it.
     None where no cache is named.
     """
-    folder = os.environ.get(BUILD_CACHE)
-    if not folder:
+    cache = os.environ.get(BUILD_CACHE)
+    if not cache:
         return None
     work = inputs.case.work
     depends = recipe | {
@@ -30,11 +30,11 @@ def kept(inputs: Inputs, recipe: dict[str, str], suffix: str, make: Callable[[Pa
         "classes": str(work.num_classes),
         "calibration": inputs.case.tuning.calibration or CALIBRATION,
     }
-    path = Path(folder) / "int8" / f"{digest('int8', depends)}{suffix}"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(cache) / "int8" / digest("int8", depends)
+    if not folder.exists():
         # Made aside and moved: a process that dies here leaves no half of a graph behind.
-        aside = path.with_name(f"{os.getpid()}-{path.name}")
+        aside = folder.with_name(f"{folder.name}-{os.getpid()}")
+        aside.mkdir(parents=True)
         make(aside)
-        aside.replace(path)
-    return path
+        aside.rename(folder)
+    return folder

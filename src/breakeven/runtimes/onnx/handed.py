@@ -12,8 +12,8 @@ import numpy as np
 
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.runtimes import Evaluation, Prepared
-from breakeven.runtimes.onnx.fidelity import Check, Told, check, fidelity
-from breakeven.runtimes.onnx.inputs import Inputs, Logits, all_logits
+from breakeven.runtimes.onnx.fidelity import LIMITS, Check, Told, check, fidelity, relative_l2
+from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, all_logits
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.weights import weights_hash
 
@@ -22,12 +22,13 @@ from breakeven.workloads.weights import weights_hash
 class Net:
     """A net that runs.
 
-    call(i) enqueues one forward pass of resident batch i, sync() waits for all; logits(images) runs one batch
-    of any images the same way and reads the output; observed() reads back who computed and how.
+    call(i) enqueues one forward pass of resident batch i, sync() waits for all; output() reads back what the
+    last one made; logits(images) runs one batch of any images; observed() reads back who computed and how.
     """
 
     call: Callable[[int], None]
     sync: Callable[[], None]
+    output: Callable[[], Images]
     logits: Logits
     observed: Callable[[], Mapping[str, Any]]
 
@@ -127,8 +128,21 @@ def _told(inputs: Inputs, making: Making, net: Net) -> Iterator[Told]:
     given = sum(array.size for name, array in inputs.weights.items() if ".running_" not in name)
     yield "parameters", "invalid", check(declared, given, declared == given)
     yield from making.own_checks(net)
+    ran = making.ran(net)
+    yield "timed_calls", "output_mismatch", _timed_calls(inputs, net, making.distinct, LIMITS[ran])
     exact, batch = making.exact()
-    yield from fidelity(inputs, making.ran(net), net.logits, exact, batch)
+    yield from fidelity(inputs, ran, net.logits, exact, batch)
+
+
+def _timed_calls(inputs: Inputs, net: Net, distinct: int, limit: float) -> Check:
+    """Whether the calls that are timed compute what the same net makes of their batches elsewhere."""
+    errors = []
+    for index in range(distinct):
+        net.call(index)
+        net.sync()
+        expected = net.logits(inputs.images(index * inputs.batch, inputs.batch))
+        errors.append(relative_l2(net.output(), expected))
+    return check(limit, max(errors), max(errors) <= limit, f"relative L2, {distinct} batches")
 
 
 def _evaluate(inputs: Inputs, run: Logits, n: int | None) -> Evaluation:

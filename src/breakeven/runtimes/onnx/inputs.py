@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from breakeven.errors import Unsupported, UserError
 from breakeven.records.case import Case, Work
-from breakeven.workloads import data, models, weights
+from breakeven.workloads import data, models, sources
 from breakeven.workloads.data import DataEntry, DataSet
 from breakeven.workloads.layers import Attention, Model, leaves
 from breakeven.workloads.weights import Weights
@@ -68,15 +68,9 @@ def inputs_of(case: Case) -> Inputs:
         case=case,
         known=known,
         model=model,
-        weights=_weights(work, model),
+        weights=sources.of(work, model),
         test=data.load(work.data, "test"),
     )
-
-
-def _weights(work: Work, model: Model) -> Weights:
-    if work.weights is not None:
-        raise Unsupported("weights of a file are not built yet for this runtime")
-    return weights.initial_weights(model, work.seed)
 
 
 def not_possible(case: Case) -> Iterator[str]:

@@ -17,6 +17,8 @@ from breakeven.runtimes.onnx import cache, graph
 from breakeven.runtimes.onnx.inputs import Images, Inputs, attends, calibration_images
 from breakeven.workloads.layers import Attention, leaves
 
+FILE = "int8.onnx"
+
 CHUNK = 8
 """Images in one calibration run: few, as every inner tensor is an output then."""
 
@@ -37,16 +39,14 @@ def recipe(inputs: Inputs) -> dict[str, str]:
 
 def quantised(inputs: Inputs) -> Any:
     """The case's graph in INT8 for any batch, from the cache where it was made before."""
-    found = cache.kept(inputs, recipe(inputs), ".onnx", lambda path: _quantise(inputs, path))
-    if found is not None:
-        return graph.parse(found.read_bytes())
+    if found := cache.kept(inputs, recipe(inputs), lambda folder: _quantise(inputs, folder)):
+        return graph.parse((found / FILE).read_bytes())
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "int8.onnx"
-        _quantise(inputs, path)
-        return graph.parse(path.read_bytes())
+        _quantise(inputs, Path(folder))
+        return graph.parse((Path(folder) / FILE).read_bytes())
 
 
-def _quantise(inputs: Inputs, path: Path) -> None:
+def _quantise(inputs: Inputs, folder: Path) -> None:
     symmetric = inputs.case.device.kind != "cpu"
     options: dict[str, Any] = {"ActivationSymmetric": symmetric, "WeightSymmetric": True}
     if symmetric:
@@ -58,7 +58,7 @@ def _quantise(inputs: Inputs, path: Path) -> None:
     with _quiet():
         quantization.quantize_static(
             graph.graph(inputs.model, inputs.weights),
-            path,
+            folder / FILE,
             _Reader(calibration_images(inputs)),
             quant_format=quantization.QuantFormat.QDQ,
             op_types_to_quantize=["Conv", "Gemm", "MatMul"] if attention else None,

@@ -19,10 +19,19 @@ from breakeven.runtimes.onnx import graph, host
 from breakeven.runtimes.onnx.fidelity import Told, weighted
 from breakeven.runtimes.onnx.handed import Making, Net, handed_over
 from breakeven.runtimes.onnx.inputs import CALIBRATION, Images, Inputs, Logits, inputs_of
-from breakeven.runtimes.onnxruntime import placement, providers
+from breakeven.runtimes.onnxruntime import bits, placement, providers
 
 EXACT_BATCH = 16
 """Images a call of the FP32 session that agreement is judged by."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calls:
+    """How resident batches are run: call(i), then sync(); output() reads back what the last call made."""
+
+    call: Callable[[int], None]
+    sync: Callable[[], None]
+    output: Callable[[], Images]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,8 +41,7 @@ class Session:
     case: Case
     made: Any  # onnxruntime.InferenceSession
     workers: int | None  # threads that it started
-    call: Callable[[int], None]
-    sync: Callable[[], None]
+    calls: Calls
 
 
 def prepare(case: Case) -> Prepared:
@@ -99,9 +107,9 @@ def build(case: Case, proto: Any, resident: list[Any]) -> Session:
     made = providers.session(proto, case, providers.session_options(host.threads_of(case)))
     after = host.started_threads()
     same_provider(case, made)
-    call, sync = (_bound if case.tuning.residency == "device" else _copied)(case, made, resident)
+    calls = bound(case, made, resident) if case.tuning.residency == "device" else copied(made, resident)
     workers = after - before if after is not None and before is not None else None
-    return Session(case=case, made=made, workers=workers, call=call, sync=sync)
+    return Session(case=case, made=made, workers=workers, calls=calls)
 
 
 def same_provider(case: Case, made: Any) -> None:
@@ -111,7 +119,7 @@ def same_provider(case: Case, made: Any) -> None:
         raise Mismatch("device_mismatch", f"asked {asked}, the session has {', '.join(found)}")
 
 
-def _bound(case: Case, made: Any, resident: list[Any]) -> tuple[Callable[[int], None], Callable[[], None]]:
+def bound(case: Case, made: Any, resident: list[Any]) -> Calls:
     """Batches lie where the net runs, and the output stays there: one IO binding a batch, one output for all.
 
     run_with_iobinding returns when the provider's stream is done, unless `disable_synchronize_execution_
@@ -127,23 +135,30 @@ def _bound(case: Case, made: Any, resident: list[Any]) -> tuple[Callable[[int], 
         binding.bind_ortvalue_output(graph.OUTPUT, output)
         binding.synchronize_inputs()
         bindings.append(binding)
-    return (lambda index: made.run_with_iobinding(bindings[index])), bindings[0].synchronize_outputs
+    return Calls(
+        call=lambda index: made.run_with_iobinding(bindings[index]),
+        sync=bindings[0].synchronize_outputs,
+        output=lambda: np.asarray(output.numpy(), np.float32),
+    )
 
 
-def _copied(case: Case, made: Any, resident: list[Any]) -> tuple[Callable[[int], None], Callable[[], None]]:
+def copied(made: Any, resident: list[Any]) -> Calls:
     """A call copies its batch in and the output back: `run` returns when the output is in host memory."""
     feeds = [{graph.INPUT: batch} for batch in resident]
 
-    def call(index: int) -> None:
-        made.run((graph.OUTPUT,), feeds[index])
+    last: list[Any] = []
 
-    return call, lambda: None
+    def call(index: int) -> None:
+        last[:] = made.run((graph.OUTPUT,), feeds[index])
+
+    return Calls(call=call, sync=lambda: None, output=lambda: np.asarray(last[0], np.float32))
 
 
 def net_of(session: Session, inputs: Inputs) -> Net:
     return Net(
-        call=session.call,
-        sync=session.sync,
+        call=session.calls.call,
+        sync=session.calls.sync,
+        output=session.calls.output,
         logits=logits_of(session.made, numpy_type(session.case)),
         observed=lambda: observe(session, inputs),
     )
@@ -190,6 +205,8 @@ def own_checks(inputs: Inputs, proto: Any, images: Any) -> Iterator[Told]:
             "precision_mismatch",
             placement.computed(nodes, ran_as(case), weighted(inputs.model)),
         )
+    if case.tuning.precision in ("default", "fp32", "tf32"):
+        yield "kept_bits", "precision_mismatch", bits.kept(case)
 
 
 def exact(inputs: Inputs) -> tuple[Logits, int]:

@@ -17,6 +17,8 @@ from breakeven.errors import Unsupported
 from breakeven.runtimes.onnx import cache, graph
 from breakeven.runtimes.onnx.inputs import Inputs, attends, calibration_images
 
+FILE = "int8.xml"
+
 CHUNK = 8
 """Images in one calibration run."""
 
@@ -39,12 +41,13 @@ def recipe(inputs: Inputs) -> dict[str, str]:
 
 def quantised(inputs: Inputs) -> Any:
     """The case's `openvino.Model` in INT8 for any batch, from the cache where it was made before."""
-    found = cache.kept(inputs, recipe(inputs), ".xml", lambda path: _save(_quantise(inputs), path))
-    return _quantise(inputs) if found is None else ov.Core().read_model(found, found.with_suffix(".bin"))
+    found = cache.kept(inputs, recipe(inputs), lambda folder: _save(_quantise(inputs), folder))
+    return _quantise(inputs) if found is None else ov.Core().read_model(found / FILE)
 
 
-def _save(model: Any, path: Path) -> None:
-    ov.save_model(model, path, compress_to_fp16=False)
+def _save(model: Any, folder: Path) -> None:
+    """Writes FILE and, beside it, its weights."""
+    ov.save_model(model, folder / FILE, compress_to_fp16=False)
 
 
 def _quantise(inputs: Inputs) -> Any:

@@ -33,6 +33,7 @@ class Compiled:
     made: Any  # openvino.CompiledModel
     workers: int | None  # threads that it started
     call: Callable[[int], None]
+    output: Callable[[], Images]
 
 
 def prepare(case: Case) -> Prepared:
@@ -89,7 +90,13 @@ def compile_(case: Case, model: Any, resident: list[Images], settings: dict[str,
     after = host.started_threads()
     workers = after - before if after is not None and before is not None else None
     call = (_shared if case.tuning.residency == "device" else _copied)(request, resident)
-    return Compiled(case=case, made=made, workers=workers, call=call)
+    return Compiled(
+        case=case,
+        made=made,
+        workers=workers,
+        call=call,
+        output=lambda: np.array(request.get_output_tensor(0).data, np.float32),
+    )
 
 
 def _shared(request: Any, resident: list[Images]) -> Callable[[int], None]:
@@ -115,6 +122,7 @@ def _copied(request: Any, resident: list[Images]) -> Callable[[int], None]:
 def net_of(compiled: Compiled, inputs: Inputs) -> Net:
     return Net(
         call=compiled.call,
+        output=compiled.output,
         sync=lambda: None,  # infer() returns when the request is done
         logits=logits_of(compiled.made),
         observed=lambda: observe(compiled, inputs),

@@ -32,6 +32,10 @@ AGREEMENT_IMAGES, EMULATED_IMAGES = 1024, 32
 """Most images on which the same answer as FP32's is looked for; and of a type that the hardware emulates: an
 image of ResNet18 in FP16 takes a CPU without it 0.4 s, forty times as long as in FP32."""
 
+AGREEMENT_FLOPS, AGREEMENT_LEAST = 2e12, 64
+"""Limit of what FP32 computes for the agreement, about half a minute on two cores, but so many images at
+least: 512 of ResNet18 and 64 of ViT-B/16 at 224x224."""
+
 LIMITS = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 5e-2, "bf16": 0.3, "int8": 0.7}
 """Greatest relative L2 error of the scores against FP64. They bound gross errors: scores of another net are
 off by 1 or more. MobileNetV2 with trained weights, the most sensitive net seen, is off by 1e-6, 4e-3 (FP16),
@@ -80,9 +84,7 @@ def _checks(
 
 def _answers(session: Session, ran: str) -> Iterator[tuple[str, MismatchOutcome, Check]]:
     """What the calls that are timed say about real images, against FP64 and against FP32."""
-    native, _ = precision.hardware(session.case.tuning.precision, session.device)
-    most = AGREEMENT_IMAGES if native else EMULATED_IMAGES
-    images = data.normalized(session.known, session.test.images[:most])
+    images = data.normalized(session.known, session.test.images[: _agreement_images(session)])
     scores = session.scores(images).numpy()
     exact = reference.logits(session.model, session.weights, images[:OUTPUT_IMAGES])
     output = _output(scores[:OUTPUT_IMAGES], exact, ran)
@@ -101,6 +103,15 @@ def _answers(session: Session, ran: str) -> Iterator[tuple[str, MismatchOutcome,
         found, expected = (float((s.argmax(1) == labels).mean()) for s in (scores, plain))
         note = f"asked is FP32's on the same {len(images)} images; {weights}"
         yield "accuracy", "output_mismatch", _check(expected, found, True, note)
+
+
+def _agreement_images(session: Session) -> int:
+    """How many test images, from the first on, are answered twice; fewer where the set is smaller."""
+    native, _ = precision.hardware(session.case.tuning.precision, session.device)
+    if not native:
+        return EMULATED_IMAGES
+    affordable = int(AGREEMENT_FLOPS / forward_flops(session.model))
+    return min(AGREEMENT_IMAGES, max(AGREEMENT_LEAST, affordable))
 
 
 def _check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
