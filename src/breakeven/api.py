@@ -17,7 +17,7 @@ from breakeven.runner.run import run as _run
 from breakeven.runner.session import Event
 from breakeven.runner.study import Study, load_study
 from breakeven.runner.survey import Survey, fingerprint_of, survey
-from breakeven.runner.tasks import kept_weights
+from breakeven.runner.tasks import settled
 
 __all__ = [
     "Event",
@@ -56,13 +56,12 @@ def plan(study: Study, found: Survey) -> Plan:
         return runtimes.load(name).supports(case)
 
     return _plan(
-        study,
+        settled(study),
         cores=found.cores,
         gpus=found.gpus,
         identical=found.identical,
         supports=cannot,
         data_available=missing,
-        weights=kept_weights(study),
     )
 
 
@@ -90,7 +89,7 @@ def measure(
     hurry: Callable[[], str | None] = lambda: None,
 ) -> Summary:
     """Runs the study into `folder` (goes on where its results end). Raises UserError."""
-    found = look(study)
+    found, study = look(study), settled(study)
     return _run(
         study, plan(study, found), folder, fingerprint_of(found), on_event=on_event, hurry=hurry, fresh=fresh
     )

@@ -67,7 +67,7 @@ WeightsOption = Annotated[
 ]
 Calibration = Annotated[
     str | None,
-    typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images; minmax/256/train."),
+    typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images, or DIR."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Also train all epochs: accuracy, and forecasts judged.")]
 MaxTime = Annotated[

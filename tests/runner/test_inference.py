@@ -15,8 +15,8 @@ from breakeven.runner import full
 from breakeven.runner.plan import plan, runtimes_of
 from breakeven.runner.session import Session
 from breakeven.runner.study import Study, builtin_studies, load_study, read_study, resolved
-from breakeven.runner.tasks import kept_weights
-from breakeven.workloads import sources
+from breakeven.runner.tasks import settled
+from breakeven.workloads import calibration, data, sources
 from breakeven.workloads.models import model
 from breakeven.workloads.weights import initial_weights, weights_hash
 
@@ -105,11 +105,40 @@ def test_weights_are_named_by_their_hash(tmp_path: Path, monkeypatch: pytest.Mon
     made = []
     for name in ("a.npz", "b.npz"):
         asked = study(f"model: simple-cnn\ndevice: sim:cpu\nweights: {tmp_path / name}")
-        made.append(plan(asked, cores=1, gpus=0, weights=kept_weights(asked)).cases[0].case)
+        made.append(plan(settled(asked), cores=1, gpus=0).cases[0].case)
     assert made[0].work.weights == f"sha256:{weights_hash(weights)}"
     assert made[0].case_id == made[1].case_id
     with pytest.raises(UserError, match="do not fit resnet18"):
-        kept_weights(study(f"model: resnet18\nweights: {tmp_path / 'a.npz'}"))
+        settled(study(f"model: resnet18\nweights: {tmp_path / 'a.npz'}"))
+    once = settled(asked)
+    assert settled(once) == once and str(tmp_path) not in str(resolved(once))
+
+
+def test_pictures_of_the_users_are_named_by_what_they_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BREAKEVEN_CACHE", str(tmp_path / "cache"))
+    image = pytest.importorskip("PIL.Image")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for index, name in enumerate(("b.png", "a.png")):
+        image.new("RGB", (60 + index, 48), (10 * index, 20, 30)).save(mine / name)
+    text = "model: resnet18\ndevice: cpu\nprecision: int8\ncalibration: "
+    asked = settled(study(f"{text}{mine}"))
+    recipe = plan(asked, cores=1, gpus=0).cases[0].case.tuning.calibration
+    assert (
+        recipe is not None and recipe.startswith("minmax/2/sha256:") and str(mine) not in str(resolved(asked))
+    )
+    found = calibration.images(recipe, data.entry("photos"))
+    assert found.shape == (2, 3, 224, 224) and found.dtype == np.uint8
+    assert found[:, :, 0, 0].tolist() == [[10, 20, 30], [0, 20, 30]]  # by name
+    with pytest.raises(UserError, match="no picture"):
+        settled(study(f"{text}{tmp_path / 'cache'}"))
+    with pytest.raises(UserError, match="no folder"):
+        settled(study(f"{text}{tmp_path / 'gone'}"))
+    (mine / "c.png").write_text("no picture")
+    with pytest.raises(UserError, match="is no picture"):
+        settled(study(f"{text}{mine}"))
 
 
 def test_shipped_studies_keep_precision_and_runtime_apart() -> None:

@@ -184,7 +184,7 @@ def test_a_quantised_graph_is_kept_by_what_it_depends_on(
         ({"execution": "eager"}, "no execution eager"),
         ({"layout": "channels-last"}, "lays tensors out as it likes"),
         ({"precision": "int8", "calibration": "entropy/9/train"}, "no calibration"),
-        ({"precision": "int8", "calibration": "minmax/9/sha256:0"}, "not built yet"),
+        ({"precision": "int8", "calibration": "minmax/9/sha256:0"}, "no calibration"),
         ({"model": "resnet1"}, "unknown model"),
     ],
 )

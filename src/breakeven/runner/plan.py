@@ -6,7 +6,7 @@ for another machine can be made.
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -68,16 +68,14 @@ def plan(
     identical: int | None = None,
     supports: Reason | None = None,
     data_available: Reason | None = None,
-    weights: Mapping[tuple[str, str], str] | None = None,
 ) -> Plan:
     """The cases of `study` on a machine with so many cores offered and GPUs.
 
     `identical`: how many of the cores are of one kind (None: all), where `cpu-threads` ends.
 
     `supports(case)` and `data_available(name)` return None or the reason against it; left out, nothing is
-    asked (`supported` and `workloads.data.missing` ask what is installed). `weights`: what the trained
-    weights of a model on a data set hash to (`tasks.kept_weights`). Raises UserError, one line, if no case
-    is left.
+    asked (`supported` and `workloads.data.missing` ask what is installed). A study that names
+    files must be settled (`tasks.settled`). Raises UserError, one line, if no case is left.
     """
     cases: dict[str, PlannedCase] = {}
     skips: dict[Skip, None] = {}
@@ -87,7 +85,7 @@ def plan(
         if skip := _impossible(point, study, cores, gpus) or _lacking(point, missing):
             skips[skip] = None
             continue
-        planned = _planned(point, study, weights or {})
+        planned = _planned(point, study)
         if skip := _idle_removal(planned) or _unsupported(planned, supports):
             skips[skip] = None
             continue
@@ -183,7 +181,7 @@ def _idle_removal(planned: PlannedCase) -> Skip | None:
     return Skip(what=where, reason=f"the later steps leave nothing of {removed[0]} to take away")
 
 
-def _planned(point: Point, study: Study, weights: Mapping[tuple[str, str], str]) -> PlannedCase:
+def _planned(point: Point, study: Study) -> PlannedCase:
     known = data_sets.entry(point.data)
     work = Work(
         task=study.task,
@@ -196,7 +194,7 @@ def _planned(point: Point, study: Study, weights: Mapping[tuple[str, str], str])
         batch=point.batch,
         recipe=study.recipe if study.task == "train" else None,
         seed=point.seed,
-        weights=weights.get((point.model, point.data)),
+        weights=study.weights.get(point.model),
     )
     case = applicable(Case(work=work, tuning=tuning_of(point), device=point.device))
     return PlannedCase(case=case, tuning_name=_tuning_name(point))

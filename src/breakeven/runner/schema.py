@@ -24,6 +24,7 @@ from breakeven.runner.study import AXES, GROUPS
 from breakeven.runner.values import (
     BatchSizes,
     Calibration,
+    CalibrationSource,
     Count,
     DataSets,
     Devices,
@@ -184,8 +185,9 @@ class StudyKeys(Keys):
         default_factory=dict,
         description="of inference: {MODEL: SOURCE}, or SOURCE of the one model; else drawn from the seed",
     )
-    calibration: Calibration = Field(
-        "minmax/256/train", description="how int8 finds its ranges: a number of training images, or a recipe"
+    calibration: CalibrationSource = Field(
+        "minmax/256/train",
+        description="how int8 finds its ranges: a number of training images, a recipe, or a folder",
     )
     full: Truth = Field(False, description="train whole runs instead of sampling steps")
     accuracy_margin: Share = Field(

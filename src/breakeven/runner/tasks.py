@@ -3,15 +3,19 @@
 Knows nothing about machines.
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from breakeven.errors import UserError
 from breakeven.records.case import Recipe
 from breakeven.records.tuning import INFERENCE, preset, presets
 from breakeven.runner.study import LEAVE_ONE_OUT, NamedTuning, Study
 
 if TYPE_CHECKING:
     from breakeven.runner.schema import StudyKeys
+    from breakeven.workloads.data import DataEntry
 
 
 def weights(keys: "StudyKeys") -> dict[str, str]:
@@ -22,21 +26,39 @@ def weights(keys: "StudyKeys") -> dict[str, str]:
     return {one if name == ANY else name: source for name, source in keys.weights.items()}
 
 
-def kept_weights(study: Study) -> dict[tuple[str, str], str]:
-    """Reads the trained weights that a study names, and keeps them where every runtime finds them.
+def settled(study: Study) -> Study:
+    """The study with its files named by what they hold. A path would say who measured, and results may be
+    mailed. Weights and calibration images are read, and kept where every runtime finds them.
 
-    What they hash to, by model and data set: its classes and image size make the model. Raises UserError
-    where a source cannot be read or does not fit.
+    Raises UserError where a file cannot be read or does not fit.
     """
-    from breakeven.workloads import data, sources
+    from breakeven.workloads import calibration, data
+
+    entries = [data.entry(name) for name in study.data]
+    weights = {name: _kept(name, source, entries) for name, source in study.weights.items()}
+    recipe = study.calibration
+    if not calibration.RECIPE.fullmatch(recipe):
+        if len({known.shape for known in entries}) > 1:
+            raise UserError("a folder of calibration images serves data of one size: name one data set")
+        recipe = calibration.keep(Path(recipe).expanduser(), entries[0])
+    return dataclasses.replace(study, weights=weights, calibration=recipe)
+
+
+def _kept(name: str, source: str, entries: Sequence["DataEntry"]) -> str:
+    """`sha256:` of a model's weights, which must fit the classes and the image size of each data set."""
+    from breakeven.workloads import sources
     from breakeven.workloads.models import model
 
-    found = {}
-    for name, source in study.weights.items():
-        for known in map(data.entry, study.data):
-            net = model(name, num_classes=known.classes, input_shape=known.shape)
-            found[name, known.name] = sources.keep(sources.read(source, net))
-    return found
+    found = set()
+    for known in entries:
+        net = model(name, num_classes=known.classes, input_shape=known.shape)
+        if sources.IDENTITY.fullmatch(source):
+            sources.kept(source, net)
+            found.add(source)
+        else:
+            found.add(sources.keep(sources.read(source, net)))
+    (identity,) = found  # the same numbers whatever the data set
+    return identity
 
 
 def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Knows nothing about which keys they belong to, or about YAML.
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
@@ -16,6 +17,7 @@ from breakeven.records.tuning import INFERENCE, PRESETS
 from breakeven.runner.document import nearest, show
 from breakeven.runner.study import GROUPS, SEVERAL, THREAD_RANGE
 from breakeven.units import parse_duration
+from breakeven.workloads.calibration import RECIPE
 from breakeven.workloads.data import DATA
 from breakeven.workloads.models import MODELS
 
@@ -36,7 +38,7 @@ EXECUTIONS = (
     "session",
     "session:tensorrt",
 )
-CALIBRATION = r"^minmax/[1-9][0-9]{0,5}/(?:train|sha256:[0-9a-f]{64})$"
+
 _SLUG = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 _RANGE = r"^[0-9]{1,7}\.\.[0-9]{1,7}$"
 # A study may be mailed: it must not be able to choose which code a measuring process loads.
@@ -106,11 +108,17 @@ def _calibration(value: object) -> object:
 
 
 def _recipe_of_ranges(text: str) -> str:
-    if not re.fullmatch(CALIBRATION, text):
-        raise ValueError(
-            f"must be a number of images, or a recipe such as minmax/256/train, not {show(text)}"
-        )
+    if not RECIPE.fullmatch(text):
+        hint = "must be a number of images, or a recipe such as minmax/256/train"
+        raise ValueError(f"{hint}, not {show(text)}")
     return text
+
+
+def _recipe_or_folder(text: str) -> str:
+    """A folder is read when the study is planned."""
+    return (
+        text if Path(text).is_dir() or text.startswith(("/", "./", "../", "~")) else _recipe_of_ranges(text)
+    )
 
 
 def _sources(value: object) -> object:
@@ -183,6 +191,11 @@ Calibration = Annotated[
     Text,
     BeforeValidator(_calibration, json_schema_input_type=Annotated[int, Field(ge=1)] | str),
     AfterValidator(_recipe_of_ranges),
+]
+CalibrationSource = Annotated[
+    Annotated[str, Field(max_length=1000), AfterValidator(_printable)],
+    BeforeValidator(_calibration, json_schema_input_type=Annotated[int, Field(ge=1)] | str),
+    AfterValidator(_recipe_or_folder),
 ]
 Weights = Annotated[
     dict[Word, Annotated[str, Field(max_length=1000), AfterValidator(_printable)]],

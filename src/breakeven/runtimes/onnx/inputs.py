@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from breakeven.errors import Unsupported, UserError
 from breakeven.records.case import Case, Work
 from breakeven.workloads import data, models, sources
+from breakeven.workloads.calibration import RECIPE, images
 from breakeven.workloads.data import DataEntry, DataSet
 from breakeven.workloads.layers import Attention, Model, leaves
 from breakeven.workloads.weights import Weights
@@ -93,10 +94,8 @@ def not_possible(case: Case) -> Iterator[str]:
 
 
 def _bad_calibration(text: str) -> Iterator[str]:
-    try:
-        calibration(text)
-    except UserError as error:
-        yield str(error)
+    if RECIPE.fullmatch(text) is None:
+        yield f"no calibration {text!r}: use minmax/IMAGES/train, such as {CALIBRATION}"
 
 
 def _unknown_work(work: Work) -> Iterator[str]:
@@ -120,24 +119,9 @@ def normalised(images: NDArray[np.uint8], known: DataEntry) -> Images:
     return scaled
 
 
-def calibration(text: str) -> int:
-    """Images of a calibration `minmax/IMAGES/train`. Raises UserError for one that is not built."""
-    rule, _, rest = text.partition("/")
-    count, _, origin = rest.partition("/")
-    if rule != "minmax" or not count.isdecimal() or int(count) < 1:
-        raise UserError(f"no calibration {text!r}: use minmax/IMAGES/train, such as {CALIBRATION}")
-    if origin != "train":
-        raise UserError(f"calibration {text!r}: images of a folder are not built yet for this runtime")
-    return int(count)
-
-
 def calibration_images(inputs: Inputs) -> Images:
-    """The first images of the training split, real ones, as many as the recipe asks for, normalised."""
-    asked = calibration(inputs.case.tuning.calibration or CALIBRATION)
-    split = data.load(inputs.case.work.data, "train")
-    if len(split.images) < asked:
-        raise Unsupported(f"{inputs.known.name} has {len(split.images)} training images, {asked} were asked")
-    return normalised(split.images[:asked], inputs.known)
+    """The images that the recipe names, real ones, normalised. Raises UserError where they are not here."""
+    return normalised(images(inputs.case.tuning.calibration or CALIBRATION, inputs.known), inputs.known)
 
 
 def attends(model: Model) -> bool:
