@@ -16,6 +16,7 @@ from breakeven.records.case import Recipe
 from breakeven.runtimes.torch.input import Batches
 from breakeven.runtimes.torch.precision import autocast
 from breakeven.workloads.philox import derive
+from breakeven.workloads.schedule import learning_rate
 
 IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "auto": {},
@@ -126,12 +127,6 @@ def resolved(optimizer: torch.optim.Optimizer) -> str:
 
         fused, foreach = _default_to_fused_or_foreach(group["params"], False, use_fused=False)
     return "fused" if fused else "foreach" if foreach else "for-loop"
-
-
-def learning_rate(recipe: Recipe, epoch: int) -> float:
-    if recipe.schedule == "constant":
-        return recipe.lr
-    return recipe.lr * recipe.gamma ** (epoch // recipe.step_size)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
