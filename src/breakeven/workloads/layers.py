@@ -103,6 +103,67 @@ class Dropout:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Subsample:
+    """Every `stride`-th row and column from the first; zeros for the new channels, half of them before the
+    others and half after: the shortcut without parameters of He et al. 2016 (option A)."""
+
+    name: str
+    in_channels: int
+    out_channels: int
+    stride: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvTranspose2d:
+    """The transpose of a square convolution, no dilation; weight [in, out, kernel, kernel].
+
+    An extent n becomes (n - 1) * stride - 2 * padding + kernel + output_padding.
+    """
+
+    name: str
+    in_channels: int
+    out_channels: int
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    output_padding: int = 0
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstanceNorm2d:
+    """(x - mean) / sqrt(var + eps) over the pixels of each channel of each image, with the biased variance.
+
+    In training and in inference alike; no parameters, no running statistics (torch's default).
+    """
+
+    name: str
+    channels: int
+    eps: float = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReflectionPad2d:
+    """`padding` more pixels on each side, mirrored at the edge pixel, which is not repeated."""
+
+    name: str
+    padding: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeakyReLU:
+    """max(x, 0) + slope * min(x, 0)."""
+
+    name: str
+    slope: float = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tanh:
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LayerNorm:
     """Over the last extent, with the biased variance."""
 
@@ -160,18 +221,11 @@ class Residual:
 
 
 TokenLeaf: TypeAlias = LayerNorm | GELU | Tokens | Attention | ClassToken
-Leaf: TypeAlias = (
-    Conv2d
-    | BatchNorm2d
-    | Linear
-    | ReLU
-    | ReLU6
-    | MaxPool2d
-    | AdaptiveAvgPool2d
-    | Flatten
-    | Dropout
-    | TokenLeaf
+ImageLeaf: TypeAlias = Subsample | ConvTranspose2d | InstanceNorm2d | ReflectionPad2d | LeakyReLU | Tanh
+PlainLeaf: TypeAlias = (
+    Conv2d | BatchNorm2d | Linear | ReLU | ReLU6 | MaxPool2d | AdaptiveAvgPool2d | Flatten | Dropout
 )
+Leaf: TypeAlias = PlainLeaf | ImageLeaf | TokenLeaf
 Node: TypeAlias = Leaf | Residual
 
 
@@ -244,6 +298,26 @@ def out_shape(node: Leaf, shape: Shape) -> Shape:
             return shape
         case LayerNorm() | Tokens() | Attention() | ClassToken():
             return _token_shape(node, shape)
+        case Subsample() | ConvTranspose2d() | InstanceNorm2d() | ReflectionPad2d() | LeakyReLU() | Tanh():
+            return _image_shape(node, shape)
+    raise _misfit(node, shape)
+
+
+def _image_shape(node: ImageLeaf, shape: Shape) -> Shape:
+    match node:
+        case Subsample(in_channels=channels) if shape[0] == channels:
+            return (node.out_channels, *(-(-extent // node.stride) for extent in shape[1:]))
+        case ConvTranspose2d(in_channels=channels) if shape[0] == channels:
+            more = node.kernel + node.output_padding - 2 * node.padding
+            return (node.out_channels, *((extent - 1) * node.stride + more for extent in shape[1:]))
+        case InstanceNorm2d(channels=channels) if shape[0] == channels:
+            return shape
+        case ReflectionPad2d() if min(shape[1:]) <= node.padding:
+            raise _too_small(node.name, shape)
+        case ReflectionPad2d():
+            return (shape[0], *(extent + 2 * node.padding for extent in shape[1:]))
+        case LeakyReLU() | Tanh():
+            return shape
     raise _misfit(node, shape)
 
 
@@ -273,6 +347,9 @@ def parameter_shapes(node: Leaf) -> dict[str, Shape]:
         case Linear():
             weight = (node.out_features, node.in_features)
             return {"weight": weight} | ({"bias": (node.out_features,)} if node.bias else {})
+        case ConvTranspose2d():
+            weight = (node.in_channels, node.out_channels, node.kernel, node.kernel)
+            return {"weight": weight} | ({"bias": (node.out_channels,)} if node.bias else {})
         case BatchNorm2d():
             return {"weight": (node.channels,), "bias": (node.channels,)}
         case LayerNorm():
@@ -346,8 +423,12 @@ def training_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
 def _window(node: Conv2d | MaxPool2d, shape: Shape) -> tuple[int, int]:
     sizes = [(extent + 2 * node.padding - node.kernel) // node.stride + 1 for extent in shape[1:]]
     if len(sizes) != 2 or min(sizes) < 1:
-        raise UserError(f"input {shape} is too small for layer {node.name}; use larger images, as 3x32x32")
+        raise _too_small(node.name, shape)
     return sizes[0], sizes[1]
+
+
+def _too_small(name: str, shape: Shape) -> UserError:
+    return UserError(f"input {shape} is too small for layer {name}; use larger images, as 3x32x32")
 
 
 def _costs(
@@ -400,6 +481,9 @@ def _products(node: Leaf, shape: Shape, made: Shape) -> tuple[int, int, int]:
         case Conv2d():
             flops = 2 * prod(made) * (node.in_channels // node.groups) * node.kernel**2
             return flops, flops, flops
+        case ConvTranspose2d():  # each pixel of the input meets the whole kernel
+            flops = 2 * prod(shape) * node.out_channels * node.kernel**2
+            return flops, flops, flops
         case Linear():
             flops = 2 * prod(made) * node.in_features
             return flops, flops, flops
@@ -415,15 +499,19 @@ def _backward_bytes(node: Leaf, taken: int, made: int, trained: bool) -> tuple[i
     match node:
         case Flatten():
             return 0, 0  # a view of the gradient
-        case Conv2d() | Linear():  # two kernels read the output's gradient, one the saved input
+        case (
+            Conv2d() | ConvTranspose2d() | Linear()
+        ):  # two kernels read the output's gradient, one the saved input
             return taken + made * (2 if trained else 1), wanted
         case BatchNorm2d() | LayerNorm():  # the output's gradient and the saved input
             return taken + made, wanted
+        case InstanceNorm2d():
+            return (taken + made, wanted) if trained else (0, 0)
         case Tokens():  # the output's gradient, summed over the batch for the two tensors
             return made, wanted
         case Attention():  # q, k, v, the saved output and its gradient
             return (taken + 2 * made, wanted) if trained else (0, 0)
-        case AdaptiveAvgPool2d() | ClassToken():
+        case AdaptiveAvgPool2d() | ClassToken() | ReflectionPad2d() | Subsample():
             return made if trained else 0, wanted
         case _:  # the output's gradient and a saved output, input, mask or index
             return 2 * made if trained else 0, wanted

@@ -1,4 +1,4 @@
-"""The models that can be named: a small convolutional net in six widths, ResNets, MobileNetV2 and ViTs.
+"""The models that can be named: small convolutional nets, VGG16, ResNets, MobileNetV2 and ViTs.
 
 Knows nothing about frameworks or weights: it only declares layers.
 simple-cnn-wX has X times as many channels and hidden features as simple-cnn.
@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from breakeven.errors import UserError
+from breakeven.workloads.convnets import conv6, conv6_seed, resnet20, vgg16
 from breakeven.workloads.layers import (
     AdaptiveAvgPool2d,
     BatchNorm2d,
@@ -66,8 +67,8 @@ def model(name: str, *, num_classes: int = 10, input_shape: InputShape = (3, 32,
 
 def for_imagenet(name: str) -> bool:
     """Whether a net is built for images of 3x224x224; it may take smaller ones, too."""
-    return name in ("mobilenetv2", "vit-base-16") or (
-        name.startswith("resnet") and not name.endswith("-cifar")
+    return name in ("mobilenetv2", "vgg16", "vit-base-16") or (
+        name.startswith("resnet") and not name.endswith(("-cifar", "resnet20"))
     )
 
 
@@ -226,6 +227,10 @@ def _vit_family() -> dict[str, Builder]:
 
 MODELS: dict[str, Builder] = {
     **_width_series(),
+    "conv6-seed": conv6_seed,
+    "conv6": conv6,
+    "vgg16": vgg16,
+    "resnet20": resnet20,
     **_resnet_family(),
     "mobilenetv2": mobilenetv2,
     **_vit_family(),

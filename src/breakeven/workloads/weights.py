@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from breakeven.workloads.layers import (
     BatchNorm2d,
     Conv2d,
+    ConvTranspose2d,
     LayerNorm,
     Leaf,
     Linear,
@@ -118,6 +119,10 @@ def _bound(leaf: Leaf, part: str) -> float:
             return sqrt(6 / (leaf.out_channels // leaf.groups * leaf.kernel**2))
         case Conv2d():
             return 1 / sqrt(leaf.in_channels // leaf.groups * leaf.kernel**2)
+        case ConvTranspose2d() if part == "weight":  # what one input reaches is its whole kernel
+            return sqrt(6 / (leaf.out_channels * leaf.kernel**2))
+        case ConvTranspose2d():
+            return 1 / sqrt(leaf.out_channels * leaf.kernel**2)
         case Linear():
             return 1 / sqrt(leaf.in_features)
         case Tokens():
