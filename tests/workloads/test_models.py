@@ -242,7 +242,7 @@ def test_costs_of_attention_by_hand() -> None:
     assert "blocks.3.attn.add" in costs and "blocks.3.attn.relu" not in costs
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "cyclegan"])
 def test_layers_follow_each_other_and_add_up(name: str) -> None:
     net = model(name)
     costs = layer_costs(net)

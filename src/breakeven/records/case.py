@@ -22,7 +22,10 @@ class Recipe:
 
     Adam as Kingma and Ba 2015, algorithm 1, with epsilon outside the square root of the corrected second
     moment: w -= lr * mhat / (sqrt(vhat) + eps). StepLR multiplies the rate by `gamma` every `step_size`
-    epochs.
+    epochs; `linear` holds it for half of the epochs and then lets it fall to 0 (`workloads.schedule`).
+    With the loss `cyclegan` generators and discriminators take turns as `workloads.cyclegan` says: `cycle` is
+    the weight of the cycle loss, `identity` that of the identity loss in units of it, `pool` the images made
+    before that a discriminator is also shown (0: none). They are None with any other loss.
     """
 
     optimizer: Literal["adam"] = "adam"
@@ -31,13 +34,16 @@ class Recipe:
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
-    schedule: Literal["step", "constant"] = "step"
+    schedule: Literal["step", "constant", "linear"] = "step"
     step_size: int = 5
     gamma: float = 0.1
     augment: Literal["crop-flip", "none"] = "crop-flip"
     epochs: int = 10
     accumulation: int = 1
-    loss: Literal["cross-entropy"] = "cross-entropy"
+    loss: Literal["cross-entropy", "cyclegan"] = "cross-entropy"
+    cycle: float | None = None
+    identity: float | None = None
+    pool: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,6 +28,7 @@ RUNTIMES = {
     "torch": "breakeven.runtimes.torch",
     "onnxruntime": "breakeven.runtimes.onnxruntime",
     "openvino": "breakeven.runtimes.openvino",
+    "jax": "breakeven.runtimes.jax",
     "sim": "breakeven.runtimes.sim",
 }
 

@@ -9,6 +9,7 @@ kernel: fused kernels compute the scores again in the backward pass, which is th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -230,14 +231,36 @@ Node: TypeAlias = Leaf | Residual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Pass:
+    """One way in which a training step runs a net: `times` forward and backward.
+
+    `net` tells nets apart that have equal layers but weights of their own. `input_gradient`: what goes in has
+    to be differentiated; `weight_gradient`: the weights have to.
+    """
+
+    net: str
+    input_shape: tuple[int, int, int]
+    nodes: tuple[Node, ...]
+    times: int = 1
+    input_gradient: bool = False
+    weight_gradient: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     """A net: its nodes run in turn. Names are state-dict prefixes, each used once:
-    torchvision's for convolutional nets, timm's for the ViTs."""
+    torchvision's for convolutional nets, timm's for the ViTs.
+
+    `passes`: what a training step runs where that is more than these nodes once. `weight_std`: standard
+    deviation of all drawn weights, whose biases then begin at 0; None: each layer's own (see `weights`).
+    """
 
     name: str
     num_classes: int
     input_shape: tuple[int, int, int]  # (channels, height, width)
     nodes: tuple[Node, ...]
+    passes: tuple[Pass, ...] = ()
+    weight_std: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -371,9 +394,32 @@ def layer_costs(model: Model, dtype_bytes: int = 4) -> list[LayerCost]:
     return list(_costs(model.nodes, model.input_shape, False, dtype_bytes))
 
 
+def training_passes(model: Model) -> tuple[Pass, ...]:
+    """What a training step runs: the nodes once, unless the model says otherwise."""
+    return model.passes or (Pass(net=model.name, input_shape=model.input_shape, nodes=model.nodes),)
+
+
+def pass_costs(one: Pass, dtype_bytes: int = 4) -> list[LayerCost]:
+    """Cost of every layer of a pass, run once; without gradients of the weights where it makes none."""
+    costs = list(_costs(one.nodes, one.input_shape, one.input_gradient, dtype_bytes))
+    if one.weight_gradient:
+        return costs
+    return [dataclasses.replace(cost, weight_grad_flops=0) for cost in costs]
+
+
 def parameter_count(model: Model) -> int:
-    """Trained parameters (BatchNorm's running statistics are buffers, not parameters)."""
-    return sum(prod(shape) for leaf in leaves(model.nodes) for shape in parameter_shapes(leaf).values())
+    """Parameters of the nodes (BatchNorm's running statistics are buffers, not parameters)."""
+    return _parameters(model.nodes)
+
+
+def trained_parameter_count(model: Model) -> int:
+    """Parameters that a training step updates: those of the nodes, or of every net that it trains."""
+    nets = {one.net: one.nodes for one in training_passes(model) if one.weight_gradient}
+    return sum(map(_parameters, nets.values()))
+
+
+def _parameters(nodes: tuple[Node, ...]) -> int:
+    return sum(prod(shape) for leaf in leaves(nodes) for shape in parameter_shapes(leaf).values())
 
 
 def forward_flops(model: Model) -> int:
@@ -386,7 +432,9 @@ def training_flops(model: Model, batch: int = 1) -> int:
 
     Three times the forward pass less the first layer's input gradient, which nobody asks for.
     """
-    return batch * sum(cost.training_flops for cost in layer_costs(model))
+    return batch * sum(
+        one.times * cost.training_flops for one in training_passes(model) for cost in pass_costs(one)
+    )
 
 
 def least_flops(model: Model, batch: int = 1, *, training: bool) -> float:
@@ -395,14 +443,23 @@ def least_flops(model: Model, batch: int = 1, *, training: bool) -> float:
     m x m outputs of a k x k convolution with stride 1 take (m + k - 1)^2 multiplications instead of (m k)^2:
     a quarter at m = 4 and k = 3. Real kernels save less: this bounds what can be true.
     """
-    saved = {
+    if not training:
+        saved = _saved(model.nodes)
+        return batch * sum(c.flops * saved.get(c.name, 1.0) for c in layer_costs(model))
+    flops = 0.0
+    for one in training_passes(model):
+        saved = _saved(one.nodes)
+        flops += one.times * sum(c.training_flops * saved.get(c.name, 1.0) for c in pass_costs(one))
+    return batch * flops
+
+
+def _saved(nodes: tuple[Node, ...]) -> dict[str, float]:
+    """Share of its multiplications that a layer needs at least, by name; 1 where none is given."""
+    return {
         leaf.name: ((WINOGRAD_TILE + leaf.kernel - 1) / (WINOGRAD_TILE * leaf.kernel)) ** 2
-        for leaf in leaves(model.nodes)
+        for leaf in leaves(nodes)
         if isinstance(leaf, Conv2d) and leaf.stride == 1
     }
-    costs = layer_costs(model)
-    flops = sum((c.training_flops if training else c.flops) * saved.get(c.name, 1.0) for c in costs)
-    return batch * flops
 
 
 def forward_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
@@ -413,11 +470,22 @@ def forward_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
 
 def training_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
     """Bytes that unfused kernels move in forward and backward of a batch, without the optimizer."""
-    costs = layer_costs(model, dtype_bytes)
-    backward = sum(batch * (cost.backward_bytes_read + cost.backward_bytes_written) for cost in costs)
-    # Backward reads the weights for the input gradient and writes as many weight gradients.
-    weights = sum(cost.weight_bytes * (2 if cost.backward_bytes_written else 1) for cost in costs)
-    return forward_bytes(model, batch, dtype_bytes) + backward + weights
+    return sum(one.times * _pass_bytes(one, batch, dtype_bytes) for one in training_passes(model))
+
+
+def _pass_bytes(one: Pass, batch: int, dtype_bytes: int) -> int:
+    return sum(
+        batch * (cost.bytes_read + cost.bytes_written)
+        + cost.weight_bytes
+        + batch * (cost.backward_bytes_read + cost.backward_bytes_written)
+        + backward_weight_bytes(cost, one)
+        for cost in pass_costs(one, dtype_bytes)
+    )
+
+
+def backward_weight_bytes(cost: LayerCost, one: Pass) -> int:
+    """Backward reads the weights for the input gradient and writes as many weight gradients."""
+    return cost.weight_bytes * ((cost.backward_bytes_written > 0) + one.weight_gradient)
 
 
 def _window(node: Conv2d | MaxPool2d, shape: Shape) -> tuple[int, int]:
