@@ -6,13 +6,14 @@ Knows nothing about frameworks: a product is a function of NumPy arrays.
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.workloads import layers
 from breakeven.workloads.layers import Shape
-from breakeven.workloads.weights import Weights, declared_shapes
+from breakeven.workloads.weights import Weights
 
 PROBE_BITS = 23
 """Explicit mantissa bits of an IEEE float32: the largest k for which 1 + 2^-k is a number of its own."""
@@ -34,9 +35,7 @@ Product = Callable[[NDArray[np.float32]], NDArray[np.floating]]
 sample first."""
 
 
-def probed(
-    leaf: layers.Leaf, shape: Shape, rows: int, product: Product
-) -> tuple[int, str | None]:
+def probed(leaf: layers.Leaf, shape: Shape, rows: int, product: Product) -> tuple[int, str | None]:
     """Mantissa bits of its input that a layer with the weights of `unit` keeps, and that precision's name.
 
     One input element per sample is 1 + 2^-k and meets one weight of 1, all else is 0, so nothing is added up:
@@ -46,7 +45,7 @@ def probed(
     place = _place(leaf, shape)
 
     def response(values: NDArray[np.float64]) -> list[float]:
-        x = np.zeros((rows, *shape), np.float32)
+        x: Any = np.zeros((rows, *shape), np.float32)
         if isinstance(leaf, layers.Attention):
             # Query and key agree so well that the softmax of the scores is 1 and zeros.
             x[:, 0, 0] = x[:, 0, shape[1] // 3] = CERTAIN
@@ -65,18 +64,18 @@ def probed(
     return bits, classify(bits, not np.isfinite(response(np.full(rows, FP16_OVERFLOW))).all())
 
 
-def unit(leaf: layers.Leaf, shape: Shape) -> tuple[layers.Model, Weights]:
-    """A net of this one layer whose output channel 0 is its input channel 0, at a convolution's centre."""
-    model = layers.Model(name="probe", num_classes=1, input_shape=shape, nodes=(leaf,))  # type: ignore[arg-type]
-    weights = {name: np.zeros(extent, np.float32) for name, extent in declared_shapes(model).items()}
-    if f"{leaf.name}.weight" in weights:
-        weight = weights[f"{leaf.name}.weight"]
+def unit(leaf: layers.Leaf) -> Weights:
+    """Weights of a layer whose output channel 0 is its input channel 0, at a convolution's centre."""
+    shapes = layers.parameter_shapes(leaf)
+    weights = {f"{leaf.name}.{part}": np.zeros(shape, np.float32) for part, shape in shapes.items()}
+    if "weight" in shapes:
+        weight: Any = weights[f"{leaf.name}.weight"]
         weight[(0, 0, *(size // 2 for size in weight.shape[2:]))] = 1.0
-    return model, weights
+    return weights
 
 
 def costliest(model: layers.Model) -> dict[str, tuple[layers.Leaf, Shape]]:
-    """The layer of each kind of product with the most FLOPs and the shape of its input, by the kind's name."""
+    """The layer of each kind of product with the most FLOPs and its input shape, by the kind's name."""
     kinds = {layers.Conv2d: "conv", layers.Linear: "matmul", layers.Attention: "attention"}
     by_name = {leaf.name: leaf for leaf in layers.leaves(model.nodes)}
     best: dict[str, tuple[int, layers.Leaf, Shape]] = {}
@@ -104,7 +103,9 @@ def agrees(asked: str, found: Mapping[str, str | None]) -> bool:
     if asked == "default":
         return True
     others = {kind: name for kind, name in found.items() if kind != "attention"}
-    finer = [None if name is None else list(BITS).index(name) <= list(BITS).index(asked) for name in found.values()]
+    finer = [
+        None if name is None else list(BITS).index(name) <= list(BITS).index(asked) for name in found.values()
+    ]
     return all(name == asked for name in others.values()) and all(finer)
 
 

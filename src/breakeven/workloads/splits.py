@@ -1,4 +1,4 @@
-"""A split as a training uses it: which samples come when, cropped and flipped how, at which learning rate.
+"""A split as a training uses it: which samples come when, cropped and flipped how.
 
 Knows nothing about frameworks: NumPy arrays that every runtime only applies.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.records.case import Recipe
 from breakeven.workloads import order
 from breakeven.workloads.data import DataEntry, DataSet, normalized
 
@@ -62,10 +61,3 @@ class Split:
         found = {"order": order.order_hash(np.concatenate([self.order(epoch) for epoch in epochs]))}
         tables = [table for table in map(self.offsets, epochs) if table is not None]
         return found | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})
-
-
-def learning_rate(recipe: Recipe, epoch: int) -> float:
-    """The rate of an epoch by the recipe's schedule."""
-    if recipe.schedule == "constant":
-        return recipe.lr
-    return recipe.lr * recipe.gamma ** (epoch // recipe.step_size)

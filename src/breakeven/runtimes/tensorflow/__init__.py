@@ -11,7 +11,7 @@ from breakeven.runtimes import Availability, Prepared
 PRELOAD = (
     "numpy",
     "PIL.Image",  # the data set `photos`
-    "breakeven.runtimes.tensorflow.library",  # first: it sets what TensorFlow and Keras read as they are imported
+    "breakeven.runtimes.tensorflow.library",  # first: sets what the imports read
     "breakeven.runtimes.tensorflow.prepared",
 )
 
@@ -74,6 +74,7 @@ def _of_training(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
     told = {
         "training needs a recipe": work.recipe is None,
+        "CycleGAN is not built yet": work.recipe is not None and work.recipe.loss != "cross-entropy",
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
         "augmentation on the device of data on the host is not built yet": tuning.residency == "host"
         and tuning.augment_on == "device",

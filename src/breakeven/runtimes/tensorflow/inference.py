@@ -125,7 +125,11 @@ def _own_checks(inputs: Inputs, device: str) -> Iterator[Told]:
     case, on_cpu = inputs.case, inputs.case.device.kind == "cpu"
     asked = case.tuning.precision
     native, why = precision.hardware(asked, on_cpu)
-    yield "dtype_in_hardware", "precision_mismatch", check(asked, "native" if native else "emulated", True, why)
+    yield (
+        "dtype_in_hardware",
+        "precision_mismatch",
+        check(asked, "native" if native else "emulated", True, why),
+    )
     with tf.device(device):
         probed = precision.probes(
             inputs.model,

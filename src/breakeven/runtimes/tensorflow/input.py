@@ -187,7 +187,7 @@ def _cut(split: Split, device: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """
     edge = (PAD, PAD) if split.augmented else (0, 0)
     images = np.pad(nets.channels_last(split.data.images), ((0, 0), edge, edge, (0, 0)))
-    n, rows, columns, channels = images.shape
+    _, rows, columns, channels = images.shape
     kept = np.uint8 if device == HOST else np.float16
     # A variable and no constant: one would be built into the program.
     pixels = tf.Variable(images.reshape(-1, channels).astype(kept), trainable=False)

@@ -11,10 +11,11 @@ Tensor = Any
 
 
 class BatchNorm(keras.layers.BatchNormalization):
-    """Keras's own but for two things: one kernel of TensorFlow's does it, and the running variance is moved by
-    the unbiased estimate, as torch's. Keras 3 composes it of single operations and moves it by the biased one.
+    """Keras's own but for two things: one kernel of TensorFlow's does it, and the unbiased estimate moves the
+    running variance, as in torch. Keras 3 composes it of single operations and takes the biased one.
 
-    That kernel exists for float32 and narrower; FP64 is composed here.
+    ResNet18 at 32x32 trains twice as fast by the kernel as composed (a graph on two cores). It exists for
+    float32 and narrower; FP64 is composed here.
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:

@@ -59,7 +59,7 @@ class Net:
 
 @dataclass(kw_only=True, slots=True)
 class _Building:
-    """A model under way. `flat`: shape of the map that was flattened last, rows of the next Linear's kernel."""
+    """A model under way. `flat`: shape of the map that was flattened last, for the next Linear's kernel."""
 
     policy: Any
     held: dict[str, Held] = field(default_factory=dict)
@@ -94,13 +94,12 @@ def build(model: layers.Model, weights: Weights, policy: Any) -> Net:
     return made
 
 
-def layer(model: layers.Model, weights: Weights, policy: Any) -> Callable[[Any], Any]:
-    """A net of one layer, of any input shape, as a function."""
-    shape = model.input_shape
+def layer(leaf: layers.Leaf, shape: Shape, weights: Weights, policy: Any) -> Callable[[Any], Any]:
+    """A net of one layer for inputs of a declared shape, as a function."""
     building = _Building(policy=policy)
     last = (*shape[1:], shape[0]) if len(shape) == 3 else shape
     x = keras.Input(last, dtype=keras.DTypePolicy(policy).compute_dtype)
-    made = Net(model=keras.Model(x, _run(building, model.nodes, x)), held=building.held)
+    made = Net(model=keras.Model(x, _leaf(building, leaf, x)), held=building.held)
     made.load(weights)
     return lambda images: made(images, training=False)
 
@@ -147,7 +146,12 @@ def _leaf(building: _Building, node: layers.Leaf, x: Any) -> Any:
 
 def _plain(
     building: _Building,
-    node: layers.ReLU | layers.ReLU6 | layers.MaxPool2d | layers.AdaptiveAvgPool2d | layers.Flatten | layers.Dropout,
+    node: layers.ReLU
+    | layers.ReLU6
+    | layers.MaxPool2d
+    | layers.AdaptiveAvgPool2d
+    | layers.Flatten
+    | layers.Dropout,
     x: Any,
 ) -> Any:
     match node:

@@ -13,7 +13,13 @@ from breakeven.runtimes import Place
 from breakeven.runtimes.onnx.host import MIB, cpu, cpu_name, threads_of
 from breakeven.runtimes.tensorflow.library import keras, tf
 
-SETTINGS = ("TF_FORCE_GPU_ALLOW_GROWTH", "TF_ENABLE_ONEDNN_OPTS", "TF_XLA_FLAGS", "XLA_FLAGS", "TF_GPU_ALLOCATOR")
+SETTINGS = (
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_XLA_FLAGS",
+    "XLA_FLAGS",
+    "TF_GPU_ALLOCATOR",
+)
 """Environment variables that change what TensorFlow computes with, or what its memory counters mean."""
 
 

@@ -52,9 +52,8 @@ def hardware(precision: str, on_cpu: bool) -> tuple[bool, str]:
 
 def probe(leaf: layers.Leaf, shape: Shape, batch: int, *, policy: str, xla: bool) -> dict[str, Any]:
     """Mantissa bits that a layer keeps at this shape under a policy, compiled as the case's step is."""
-    run = tf.function(
-        nets.layer(*bits.unit(leaf, shape), policy), autograph=False, jit_compile=True if xla else None
-    )
+    net = nets.layer(leaf, shape, bits.unit(leaf), policy)
+    run = tf.function(net, autograph=False, jit_compile=True if xla else None)
     kind = tf.as_dtype(policy.removeprefix("mixed_"))
 
     def product(x: NDArray[np.float32]) -> NDArray[np.floating]:

@@ -111,7 +111,7 @@ def observe(session: Session) -> Mapping[str, Any]:
     """Cheap facts read back. Raises Mismatch if variables or the last loss are on another device."""
     made, case = session.training, session.case
     tensors = {name: held.variable.value for name, held in made.net.held.items()}
-    tensors |= {"the optimizer's state": variable for variable in made.optimizer.state}
+    tensors |= {f"number {index} of the optimizer's state": v for index, v in enumerate(made.optimizer.state)}
     if made.last_loss is not None:
         tensors |= {"the loss": made.last_loss}
     place.same_device(tensors, session.device)

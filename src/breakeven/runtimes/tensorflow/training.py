@@ -16,7 +16,7 @@ from breakeven.runtimes.tensorflow.input import Source
 from breakeven.runtimes.tensorflow.library import keras, tf
 from breakeven.runtimes.tensorflow.nets import Net
 from breakeven.workloads.philox import derive
-from breakeven.workloads.splits import learning_rate
+from breakeven.workloads.schedule import learning_rate
 
 Tensor = Any
 
@@ -268,9 +268,7 @@ def training(plan: Plan, net: Net, source: Source) -> Training:
         if plan.dtype != "float32":
             images = tf.cast(images, plan.dtype)
         scale = 1.0 if scaled is None else scaled.factor
-        loss, found = gradients(
-            net, images, labels, accumulation=plan.recipe.accumulation, scale=scale
-        )
+        loss, found = gradients(net, images, labels, accumulation=plan.recipe.accumulation, scale=scale)
         if scaled is None:
             optimizer.apply(found)
         else:
