@@ -93,7 +93,7 @@ def not_possible(case: Case) -> Iterator[str]:
     yield from (reason for reason, holds in told.items() if holds)
     if tuning.precision == "int8":
         yield from _bad_calibration(tuning.calibration or CALIBRATION)
-    yield from _unknown_work(work)
+    yield from unknown_work(work)
 
 
 def _bad_calibration(text: str) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _bad_calibration(text: str) -> Iterator[str]:
         yield f"no calibration {text!r}: use minmax/IMAGES/train, such as {CALIBRATION}"
 
 
-def _unknown_work(work: Work) -> Iterator[str]:
+def unknown_work(work: Work) -> Iterator[str]:
     try:
         known = data.entry(work.data)
         models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)

@@ -20,6 +20,7 @@ from torch import nn
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
 from breakeven.workloads import data
+from breakeven.workloads.calibration import images
 
 RULE = "minmax"
 INSTALL = 'pip install "breakeven[int8]"'
@@ -78,17 +79,9 @@ def lowered() -> Mapping[str, int]:
 
 
 def _images(case: Case, recipe: str) -> Any:
-    """The calibration images, normalised. Raises Unsupported for a recipe that is not built."""
-    parts = recipe.split("/")
-    if len(parts) != 3 or parts[0] != RULE or not parts[1].isdecimal() or int(parts[1]) < 1:
-        raise Unsupported(f"torch runtime: unknown calibration {recipe}: use {RULE}/256/train")
-    if parts[2] != "train":
-        raise Unsupported("torch runtime: calibration with images of one's own is not built yet")
+    """The images that the recipe names, normalised. Raises UserError where they are not here."""
     known = data.entry(case.work.data)
-    train = data.load(case.work.data, "train").images
-    if int(parts[1]) > len(train):
-        raise Unsupported(f"calibration {recipe}: {known.name} has {len(train)} training images")
-    return data.normalized(known, train[: int(parts[1])])
+    return data.normalized(known, images(recipe, known))
 
 
 def _config() -> Any:
