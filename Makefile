@@ -32,7 +32,7 @@ $(VENV)/setup.stamp: $(VENV)/pip.stamp pyproject.toml
 	touch $@
 
 $(VENV)/runtimes.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(PIP_EDITABLE) '.[onnx,openvino,jax]'
+	$(PIP_EDITABLE) '.[onnx,openvino,jax,tensorflow]'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml
@@ -41,7 +41,7 @@ $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml
 
 setup: $(VENV)/setup.stamp ## install breakeven with torch and reports into .venv (once)
 
-runtimes: $(VENV)/runtimes.stamp ## add ONNX Runtime, OpenVINO and JAX to .venv (once; run needs none)
+runtimes: $(VENV)/runtimes.stamp ## add ONNX Runtime, OpenVINO, JAX and TensorFlow to .venv (once; run needs none)
 
 dev: $(VENV)/dev.stamp ## install the development tools into .venv (once; no framework)
 

@@ -75,7 +75,8 @@ class Tuning:
     """How the work is driven. None: the setting does not apply here (see `applicable`).
 
     `execution` is `eager`, `cuda-graph`, `compile:MODE` or `cuda-graph+compile:MODE` (compiled, then
-    captured); of a runtime that is given a whole net, `session`, or `session:PROVIDER`. Inference has
+    captured); of a runtime that is given a whole net, `session`, or `session:PROVIDER`; of tensorflow
+    `tf.function`, `xla` or `eager`. Inference has
     `residency` `device` (batches lie where the net runs, and its output stays there) or `host` (a call copies
     its batch in and the output back). `calibration` is of int8: `RULE/IMAGES/ORIGIN`, such as
     `minmax/256/train` (the data's training split) or `minmax/256/sha256:...` (images of the user's).

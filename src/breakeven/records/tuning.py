@@ -85,6 +85,17 @@ OWN: dict[str, Own] = {
         ),
         settings={"layout": "channels-last", "pinned": False, "optimizer_impl": None},
     ),
+    # What people run is a graph; XLA is its compiler. Its convolutions on a CPU are channels last alone, its
+    # optimizer is one kernel, and it has nothing like a captured step.
+    "tensorflow": Own(
+        executions={
+            "eager": "tf.function",
+            "cuda-graph": "tf.function",
+            "compile:default": "xla",
+            "cuda-graph+compile:default": "xla",
+        },
+        settings={"layout": "channels-last", "pinned": False, "optimizer_impl": None},
+    ),
 }
 
 

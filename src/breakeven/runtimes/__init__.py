@@ -29,6 +29,7 @@ RUNTIMES = {
     "onnxruntime": "breakeven.runtimes.onnxruntime",
     "openvino": "breakeven.runtimes.openvino",
     "jax": "breakeven.runtimes.jax",
+    "tensorflow": "breakeven.runtimes.tensorflow",
     "sim": "breakeven.runtimes.sim",
 }
 
