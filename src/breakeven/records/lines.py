@@ -293,7 +293,11 @@ class Load:
         return f"{self.case_id}/load-{self.scenario}/{self.purpose}/r{self.replicate}/a{self.attempt}"
 
 
-ADDED: tuple[tuple[str, ...], ...] = (("calls_ns",), ("work", "weights"))
+ADDED: tuple[tuple[str, ...], ...] = (
+    ("calls_ns",),
+    ("work", "weights"),
+    *(("work", "recipe", name) for name in ("cycle", "identity", "pool")),
+)
 """Fields of an attempt that schema 1.0 had not: left out of a line where they say nothing, so that an old
 line is written again as it was."""
 

@@ -245,6 +245,7 @@ def _study(keys: "StudyKeys", name: str) -> Study:
         "recipe": Recipe(**keys.recipe.model_dump()),
         "weights": tasks.weights(keys),
     }
+    fields |= tasks.images(keys, fields)
     return Study(**fields | (tasks.inference(keys, fields) if keys.task == "infer" else {}))
 
 

@@ -28,6 +28,8 @@ RUNTIMES = {
     "torch": "breakeven.runtimes.torch",
     "onnxruntime": "breakeven.runtimes.onnxruntime",
     "openvino": "breakeven.runtimes.openvino",
+    "jax": "breakeven.runtimes.jax",
+    "tensorflow": "breakeven.runtimes.tensorflow",
     "sim": "breakeven.runtimes.sim",
 }
 

@@ -117,9 +117,13 @@ def _impossible(case: Case) -> Iterator[str]:
 
 def _impossible_training(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
+    translating = work.recipe is not None and work.recipe.loss == "cyclegan"
     told = {
         f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
         "training needs a recipe": work.recipe is None,
+        "a captured step of two updates in turn is not built yet": translating and tuning.captured,
+        "one loss scale of two updates in turn is not built yet: fp16": translating
+        and tuning.precision == "fp16",
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
         f"no optimizer implementation {tuning.optimizer_impl}": tuning.optimizer_impl
         not in (*OPTIMIZER_IMPLS, None),
@@ -156,6 +160,11 @@ def _unknown_work(case: Case) -> Iterator[str]:
     except UserError as error:
         yield str(error)
         return
+    translating = models.translates(work.model)
+    if translating and not known.domains:
+        yield f"{work.model} translates between two domains, which {work.data} has not"
+    if work.recipe is not None and (work.recipe.loss == "cyclegan") != translating:
+        yield f"loss {work.recipe.loss} is no loss of {work.model}"
     if work.num_classes < known.classes:
         yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
     if work.input_shape != known.shape:

@@ -15,10 +15,10 @@ import torch
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
-from breakeven.runtimes.torch import checks, inference, inference_checks, nets, place, state
+from breakeven.runtimes.torch import checks, inference, inference_checks, nets, place, state, translated
 from breakeven.runtimes.torch.evaluation import evaluator, scored
 from breakeven.runtimes.torch.session import Session, build, observe, observe_net, open_batches
-from breakeven.workloads import data, order, weights
+from breakeven.workloads import data, models, order, weights
 
 HASHED_EPOCHS = 2
 """Orders and augmentation tables of the first epochs that `hashes` covers: one would miss a frozen epoch."""
@@ -28,6 +28,8 @@ def prepare(case: Case) -> Prepared:
     """The case as `Prepared`. Raises Unsupported where this machine lacks what it needs."""
     if case.work.task == "infer":
         return inference_handed_over(inference.build(case))
+    if models.translates(case.work.model):
+        return translated.handed_over(translated.build(case))
     return handed_over(build(case))
 
 
