@@ -70,6 +70,9 @@ Calibration = Annotated[
     typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images, or DIR."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Also train all epochs: accuracy, and forecasts judged.")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Also profile a few steps: operators, kernels, a trace.")
+]
 MaxTime = Annotated[
     str | None, typer.Option("--max-time", metavar="TIME", help="Stop cleanly after this long: 10min, 1h.")
 ]
@@ -167,6 +170,7 @@ def run(
     weights: WeightsOption = None,
     calibration: Calibration = None,
     full: Full = False,
+    profile: Profile = False,
     max_time: MaxTime = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")] = False,
     download: Annotated[bool, typer.Option("--download", help="Fetch a data set that is not here.")] = False,
@@ -183,7 +187,7 @@ def run(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer),
+        calibration=calibration, task=_task(infer), profile=profile or None,
     )  # fmt: skip
     folder = api.results_folder(study, out)
     wish = _Interrupts()
@@ -296,6 +300,7 @@ def plan(
     weights: WeightsOption = None,
     calibration: Calibration = None,
     full: Full = False,
+    profile: Profile = False,
     max_time: MaxTime = None,
     set_: Sets = None,
     as_json: Json = False,
@@ -309,7 +314,7 @@ def plan(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer),
+        calibration=calibration, task=_task(infer), profile=profile or None,
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:

@@ -5,6 +5,7 @@ is always sent unless the process itself dies, which the runner sees.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from breakeven.timing import (
     Samples,
     built,
     elapsed,
+    profile_steps,
     sample_inference,
     sample_peak,
     sample_training,
@@ -73,7 +75,7 @@ def emit(event_fd: int, event: Mapping[str, Any]) -> None:
 
 
 def main(request: Mapping[str, Any], event_fd: int) -> None:
-    """Runs a request (`what`: attempt, full, check, ceilings), emits {"event": "result", "result": {...}}."""
+    """Runs a request (`what`: attempt, full, profile, check, ceilings) and emits its result as an event."""
     signal.signal(signal.SIGTERM, ask_to_stop)
     result = _outcome(request, event_fd)
     emit(event_fd, {"event": "result", "token": request["token"], "result": result})
@@ -95,6 +97,9 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             with _prepared(case) as (prepared, _):
                 _require_threads(case, prepared.observed())
                 return _check(prepared)
+        if request["what"] == "profile":
+            with _prepared(case) as (prepared, _):
+                return _profile(case, prepared, request, event_fd)
         # Before anything of the case is there, and so outside all that is timed. A simulation has no core.
         core_ns = None if case.device.kind == "sim" else core_loop_ns()
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
@@ -217,6 +222,38 @@ def _check(prepared: runtimes.Prepared) -> Result:
     if failed:
         return {"outcome": "output_mismatch", "reason": f"failed: {', '.join(failed)}", "checks": checks}
     return {"outcome": "ok", "checks": checks}
+
+
+def _profile(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+    """A few steps under the profiler. The trace's name ends in its hash: no other run overwrites it."""
+    folder = Path(request["folder"])
+    part = folder / f".part-{os.getpid()}.json.gz"
+    built(prepared)
+    try:
+        made = profile_steps(
+            prepared,
+            part,
+            budget_s=request["budget_s"],
+            epochs=case.work.task == "train",
+            tell=lambda progress: emit(event_fd, {"event": "progress", **to_json(progress)}),
+        )
+        observed = dict(prepared.observed())
+        _require_threads(case, observed)
+        sha256 = hashlib.sha256(part.read_bytes()).hexdigest()
+        trace = folder / f"{request['stem']}-{sha256[:8]}.json.gz"
+        os.replace(part, trace)
+    finally:
+        part.unlink(missing_ok=True)
+    found = to_json(made.found)
+    return {
+        "outcome": "ok",
+        "blocks": to_json(made.blocks),
+        "n_steps": made.n_steps,
+        "profiled_ns": made.ns,
+        "trace": {"file": f"{folder.name}/{trace.name}", "sha256": sha256, "events": found.pop("events")},
+        "observed": observed | found.pop("observed"),
+        **found,
+    }
 
 
 def _ceilings(request: Mapping[str, Any], event_fd: int) -> Result:

@@ -4,6 +4,7 @@ Knows nothing about how a case is measured.
 """
 
 from breakeven.runner.plan import Plan
+from breakeven.runner.profiling import SHARE as PROFILE_SHARE
 from breakeven.workloads import data as data_sets
 from breakeven.workloads.layers import forward_flops
 from breakeven.workloads.models import model
@@ -40,6 +41,10 @@ def estimate_seconds(plan: Plan, *, attempt_time: float | None = None) -> tuple[
         again += parents * PARENT_OVERHEAD[end] * (1 + study.replicates) if study.best else 0.0
         again += _compiled_again(plan)[end] * WARM_COMPILE[end] if real else 0.0
         ends.append(replicates * once + again + whole[end])
+    if study.profile:
+        # A process and a parent each, which warm up for part of an attempt's time.
+        each = (len(real) * (PROFILE_SHARE * seconds + s) for s in PARENT_OVERHEAD)
+        ends = [end + once for end, once in zip(ends, each, strict=True)]
     if study.max_time is not None:
         ends = [min(end, study.max_time) for end in ends]
     return ends[0], ends[1]

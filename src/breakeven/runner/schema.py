@@ -190,6 +190,12 @@ class StudyKeys(Keys):
         description="how int8 finds its ranges: a number of training images, a recipe, or a folder",
     )
     full: Truth = Field(False, description="train whole runs instead of sampling steps")
+    profile: Truth = Field(
+        False, description="afterwards a few steps of each case under its framework's profiler"
+    )
+    bandwidth: Truth = Field(
+        False, description="before, copies by size within and between the memories of the devices"
+    )
     accuracy_margin: Share = Field(
         0.01, description="accuracies this close are the same (share of right answers)"
     )

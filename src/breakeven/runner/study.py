@@ -56,7 +56,8 @@ class Study:
     the tuning's own. Each of `exclude` maps axes to values: a combination that has one of them on every axis
     is left out. The tuning LEAVE_ONE_OUT stands for several, known once the device is. `best`: choose the
     fastest too, and measure it again. `weights`: where those of a model come from; `calibration`: how INT8
-    finds its ranges.
+    finds its ranges. `profile`: a few steps of each case under its framework's profiler too; `bandwidth`:
+    copies by size within and between the memories of its devices.
     """
 
     name: str
@@ -76,6 +77,8 @@ class Study:
     weights: Mapping[str, str] = field(default_factory=dict)
     calibration: str = "minmax/256/train"
     full: bool = False
+    profile: bool = False
+    bandwidth: bool = False
     accuracy_margin: float = 0.01
     baseline: str = "auto"
     replicates: int = 3

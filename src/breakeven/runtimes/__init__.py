@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Device
+from breakeven.records.profile import Gaps, Kernel, Operator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,6 +65,28 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """What a framework's profiler saw of the steps that were driven: rows as in a record's `profile` line.
+
+    `left_out`: rows of operators beyond those given, and their sums. `nulls`: what it cannot tell, and why.
+    """
+
+    operators: tuple[Operator, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    kernels: tuple[Kernel, ...] = ()
+    device_span_ns: int | None = None
+    device_busy_ns: int | None = None
+    gaps: tuple[Gaps, ...] = ()
+    events: int = 0
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    nulls: Mapping[str, str] = field(default_factory=dict)
+
+
+Drive = Callable[[Callable[[], None]], None]
+"""Takes a step, and runs and times some of them, synchronised at both edges."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
     """A case made ready to be timed in this process. The timing loop calls these and nothing else.
 
@@ -95,6 +118,10 @@ class Prepared:
                       host waits for a batch or makes it; `copy`: it goes to the device, or `cut`: it is
                       cut from data that are there; `forward`; `backward`; `optimizer`; `loss_read`: the loss
                       is read or kept. None where a step is one piece; nulls["phases"] says why
+    profile(drive, trace)   runs `drive(step)` once under the framework's profiler, with a step that may be
+                    annotated; may take one step more before, so that the profiler is warm. Writes a trace as
+                    gzipped Chrome JSON to `trace`, without the machine's or the user's name (`traces`).
+                    None: no profiler is known; nulls["profile"] may say why
     """
 
     step: Callable[[], None]
@@ -121,6 +148,7 @@ class Prepared:
     export: Callable[[], Mapping[str, "NDArray[np.float32]"]] | None = None
     parts: Mapping[str, Callable[[], None]] | None = None
     build: Callable[[], Mapping[str, Any]] | None = None
+    profile: Callable[[Drive, Path], Profile] | None = None
     simulated: bool = False
     nulls: Mapping[str, str] = field(default_factory=dict)
 

@@ -15,7 +15,7 @@ import torch
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
-from breakeven.runtimes.torch import checks, inference, inference_checks, nets, place, state
+from breakeven.runtimes.torch import checks, inference, inference_checks, nets, place, profile, state
 from breakeven.runtimes.torch.evaluation import evaluator, scored
 from breakeven.runtimes.torch.session import Session, build, observe, observe_net, open_batches
 from breakeven.workloads import data, order, weights
@@ -70,6 +70,7 @@ def inference_handed_over(session: inference.Session) -> Prepared:
         eval_samples=len(session.test.images),
         device_span=place.span_of(device),
         build=session.build if session.calls.ready is not None else None,
+        profile=partial(profile.profiled, session.step, place.sync_of(device), device),
         nulls={"phases": "a call is one piece"},
     )
 
@@ -116,6 +117,7 @@ def handed_over(session: Session) -> Prepared:
         device_span=place.span_of(device),
         parts=session.training.parts,
         build=session.training.build,
+        profile=partial(profile.profiled, session.training.step, place.sync_of(device), device),
         nulls={} if session.training.parts else {"phases": _one_piece(case)},
     )
 
