@@ -9,6 +9,7 @@ from collections.abc import Callable
 from breakeven import units
 from breakeven.analysis.findings import Understanding
 from breakeven.report import (
+    bandwidth,
     claims,
     comparisons,
     context,
@@ -18,6 +19,8 @@ from breakeven.report import (
     inference_wins,
     ladder,
     measurements,
+    memory,
+    profile,
     shares,
 )
 from breakeven.report.names import Names, names_of, tuning_of
@@ -51,13 +54,20 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     shares.where_time_goes,
     shares.bounds,
     shares.parts,
+    profile.operators,
+    profile.shapes,
+    profile.kernels,
+    profile.gaps,
+    profile.cost,
     measurements.runs,
     measurements.full,
     measurements.accuracy,
     comparisons.parity,
     measurements.work,
     measurements.ceilings,
-    measurements.memory,
+    bandwidth.bandwidth,
+    memory.memory,
+    memory.meanings,
     measurements.once,
     claims.claims,
     context.failures,

@@ -260,7 +260,8 @@ def _ceilings(request: Mapping[str, Any], event_fd: int) -> Result:
     """Ceilings of a device one after the other, each sent at once: a crash loses only what follows."""
     device = parse_device(request["device"])
     _offer_cores(device, request.get("cores"))
-    runtime = runtimes.measurable(request["runtime"])
+    # Copies by size come from the same function as ceilings.
+    runtime = runtimes.measurable(request["runtime"]) or runtimes.copying(request["runtime"])
     assert runtime is not None
     before = gpu_baseline(device)
     for name in request["names"]:
@@ -270,7 +271,11 @@ def _ceilings(request: Mapping[str, Any], event_fd: int) -> Result:
 
 
 def _ceiling(
-    runtime: runtimes.Measurable, device: Device, name: str, budget_s: float, before: Baseline | None
+    runtime: runtimes.Measurable | runtimes.Copying,
+    device: Device,
+    name: str,
+    budget_s: float,
+    before: Baseline | None,
 ) -> Result:
     try:
         peak = runtime.peak(device, name)

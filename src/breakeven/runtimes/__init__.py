@@ -204,6 +204,17 @@ class Measurable(Protocol):
         """
 
 
+@runtime_checkable
+class Copying(Protocol):
+    """What a runtime offers besides if it can show copies by size (`records.transfers`)."""
+
+    def copies(self, device: Device) -> tuple[str, ...]:
+        """Kinds of copies, within a memory and between host and device. Imports no framework."""
+
+    def peak(self, device: Device, name: str) -> Peak:
+        """As in `Measurable`, by the name of a kind and a size."""
+
+
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
     """Names of all runtimes known here: the built-in ones and those of installed plug-ins."""
@@ -225,3 +236,9 @@ def measurable(name: str) -> Measurable | None:
     """The runtime of that name if it can show a device's ceilings, else None."""
     runtime = load(name)
     return runtime if isinstance(runtime, Measurable) else None
+
+
+def copying(name: str) -> Copying | None:
+    """The runtime of that name if it can show copies by size, else None."""
+    runtime = load(name)
+    return runtime if isinstance(runtime, Copying) else None
