@@ -20,6 +20,7 @@ OWN_LINK = ("GH200", "GB200", "GB300", "GB10")
 """Boards joined to their CPU by NVLink-C2C: what NVML says of PCI Express does not bound them."""
 BEYOND_CACHES = 4
 """A copy of so many times the last cache is the memory's: below it a cache may be faster honestly."""
+CONTENDED = "contended"
 HALF = 0.5
 """Of the most that a kind reaches: from which size a sentence says so."""
 MEMORY_SLACK = 1.1
@@ -73,7 +74,9 @@ def sentences_of_bandwidths(found: Sequence[BandwidthFinding]) -> list[str]:
             if (text := _said([f for f in found if (f.device_label, f.kind) == (label, kind)]))
         ]
         if parts:
-            out.append(f"Bandwidth of {label}: {'; '.join(parts)}.")
+            busy = any(CONTENDED in f.flags for f in found if f.device_label == label)
+            meanwhile = " (others used the machine meanwhile: it can do more)" if busy else ""
+            out.append(f"Bandwidth of {label}: {'; '.join(parts)}{meanwhile}.")
     refused = [f for f in found if "faster than" in f.reasons.get("gb_per_s", "")]
     if refused:
         out.append(f"{len(refused)} bandwidths are refused: {refused[0].reasons['gb_per_s']}.")

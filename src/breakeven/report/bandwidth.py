@@ -14,6 +14,7 @@ from breakeven.report.names import Names
 from breakeven.report.view import (
     Cell,
     Chart,
+    Column,
     Row,
     Section,
     Value,
@@ -50,9 +51,12 @@ def bandwidth(understanding: Understanding, names: Names) -> Section | None:
     rows: list[Row] = []
     for place in places:
         for size in sorted({f.bytes for f in found if (f.source, f.machine, f.device_label) == place}):
-            row = (_cell(cells.get((*place, size, kind))) for kind in kinds)
-            rows.append((names.device(place[2]), said(words(size), size), *row))
+            here = [cells.get((*place, size, kind)) for kind in kinds]
+            flags = dict.fromkeys(flag for f in here if f for flag in f.flags)
+            told = said(", ".join(flags)) if flags else absent()
+            rows.append((names.device(place[2]), said(words(size), size), *map(_cell, here), told))
     columns = [label("device"), label("size"), *(number(SHORT[kind], "GB/s") for kind in kinds)]
+    columns.append(Column(name="flags"))
     table = build_table(columns, rows)
     if table is None:
         return None
@@ -90,6 +94,7 @@ def _chart(found: Sequence[BandwidthFinding], names: Names) -> Chart | None:
         kind="bandwidth",
         name="bandwidth",
         title="Bandwidth by the size of a copy",
+        subtitle=", ".join([*devices, *kinds]) if len(devices) == len(kinds) == 1 else "",
         alt_text=alt,
         values=values,
         tunings=kinds,
