@@ -59,6 +59,8 @@ recipe:
 weights: {}
 calibration: 64
 full: false
+profile: true
+bandwidth: true
 accuracy_margin: 0.02
 baseline: auto
 replicates: 5
