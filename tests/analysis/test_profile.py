@@ -19,12 +19,8 @@ def a_line(**changes: Any) -> ProfileLine:
     """Two steps of 100 ms on a CPU, 80 ms without the profiler: 60 in two convolutions, 10 in a loader."""
     values: dict[str, Any] = {
         "case_id": "c", "fingerprint_id": "f", "started_utc": "2026-01-01", "outcome": "ok",
-        "blocks": (
-            Block(n_steps=1, samples=8, ns=900 * MS, warmup=True),
-            Block(n_steps=2, samples=16, ns=160 * MS),
-            Block(n_steps=1, samples=8, ns=500 * MS, boundary=True),
-        ),
-        "n_steps": 2, "profiled_ns": 200 * MS,
+        "blocks": (Block(n_steps=1, samples=8, ns=900 * MS, warmup=True),),
+        "n_steps": 2, "profiled_ns": 200 * MS, "plain_ns": (150 * MS, 170 * MS),
         "operators": (
             Operator(name="aten::conv", shapes=CONV, calls=2, self_host_ns=80 * MS, total_host_ns=81 * MS),
             Operator(name="aten::conv", shapes=SMALL, calls=4, self_host_ns=40 * MS, total_host_ns=41 * MS),
@@ -76,12 +72,14 @@ def test_operators_of_all_shapes_by_their_own_time() -> None:
     assert one.left_out == 9
 
 
-def test_the_profilers_cost_is_against_steady_steps_of_its_own_process() -> None:
+def test_the_profilers_cost_is_against_steps_right_before_and_after() -> None:
     one = found(a_line())
     assert (one.plain_step_s, one.step_s) == (pytest.approx(0.08), pytest.approx(0.1))
     assert one.overhead == pytest.approx(1.25)
-    assert found(a_line(blocks=())).overhead is None
-    assert "overhead" in found(a_line(blocks=())).reasons
+    assert found(a_line(plain_ns=())).overhead is None
+    assert "overhead" in found(a_line(plain_ns=())).reasons
+    noisy = found(a_line(plain_ns=(250 * MS, 210 * MS)))
+    assert "less than the steps differ by" in sentences_of_profiles([noisy], {"c": "x"})[0]
 
 
 def test_shares_on_a_gpu_are_of_its_kernels_and_idle_time_is_named() -> None:

@@ -68,6 +68,7 @@ LINES = [
         outcome="ok",
         n_steps=2,
         profiled_ns=9,
+        plain_ns=(8, 7),
         blocks=(Block(n_steps=2, samples=16, ns=8),),
         operators=(
             Operator(name="aten::mm", shapes=((2, 3), (3, 4), ()), calls=2, self_host_ns=5, flops=48),

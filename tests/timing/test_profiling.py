@@ -61,6 +61,7 @@ def test_as_many_steps_as_fit_into_a_second(tmp_path: Path, ms: int, steps: int)
     made = profile_steps(device.prepared(), tmp_path / "t", budget_s=2.0)
     assert (made.n_steps, device.profiled) == (steps, steps)
     assert made.ns == steps * ms * MS * 3 // 2  # 1.5 times as long, and no step but these is in it
+    assert made.plain_ns == (steps * ms * MS, steps * ms * MS)
     assert made.found.events == 1
 
 

@@ -6,10 +6,9 @@ say where time goes, never how long a step takes.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from breakeven.records.file import Results
-from breakeven.records.lines import Block, ProfileLine
+from breakeven.records.lines import ProfileLine
 from breakeven.records.profile import Gaps, Operator
 
 MUCH = 1.2
@@ -54,8 +53,9 @@ class KernelFinding:
 class ProfileFinding:
     """One case under the profiler. Seconds are per step; `operators` and `by_shape` go by their own time.
 
-    `overhead`: a profiled step over a step of the same process without the profiler. `outside_s`: of the
-    profiled step what no operator accounts for: the interpreter, and on an accelerator the wait for it.
+    `overhead`: a profiled step over `plain_step_s`, one without the profiler right before and after.
+    `outside_s`: of the profiled step what no operator accounts for: the interpreter, and on an accelerator
+    the wait for it.
     `idle_share`: of the time from the first kernel to the last that in which none ran; `gaps` are its
     stretches by length. `trace`: the file beside the results that Perfetto opens.
     """
@@ -100,7 +100,9 @@ def _sentence(one: ProfileFinding, name: str) -> str:
     parts = [f"Profile of {name}: {', '.join(most)} {of}"]
     if one.idle_share is not None:
         parts.append(f"the device idle {100 * one.idle_share:.0f} % between kernels")
-    if one.overhead is not None:
+    if one.overhead is not None and one.overhead < 1.0:
+        parts.append("what the profiler cost is less than the steps differ by")
+    elif one.overhead is not None:
         much = " (much: trust the shares less)" if one.overhead >= MUCH else ""
         parts.append(f"the profiler made a step {one.overhead:.2f}x as long{much}")
     return "; ".join(parts) + "."
@@ -115,7 +117,7 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
     n, step_s = line.n_steps, line.profiled_ns / line.n_steps / 1e9
     on_device = any(op.self_device_ns for op in line.operators)
     whole_ns = _device_ns(line) if on_device else line.profiled_ns
-    plain_s = _plain_s(line.blocks)
+    plain_s = _plain_s(line)
     host_ns = _sum(op.self_host_ns for op in line.operators) + line.left_out.get("self_host_ns", 0)
     kernels_ns = _sum(kernel.device_ns for kernel in line.kernels)
     span, busy = line.device_span_ns, line.device_busy_ns
@@ -145,7 +147,8 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
         trace=str(line.trace["file"]) if line.trace and "file" in line.trace else None,
         trace_sha256=str(line.trace["sha256"]) if line.trace and "sha256" in line.trace else None,
         evidence=(line.profile_id,),
-        reasons=dict(line.nulls) | ({} if plain_s else {"overhead": "no steady step without the profiler"}),
+        reasons=dict(line.nulls)
+        | ({} if plain_s else {"overhead": "no step was timed without the profiler"}),
         source=source,
     )
 
@@ -155,10 +158,11 @@ def _device_ns(line: ProfileLine) -> int:
     return _sum(op.self_device_ns for op in line.operators) + line.left_out.get("self_device_ns", 0)
 
 
-def _plain_s(blocks: Sequence[Block]) -> float | None:
-    """Median seconds of a steady step without the profiler."""
-    steady = [b.ns / b.n_steps for b in blocks if not (b.warmup or b.boundary)]
-    return median(steady) / 1e9 if steady else None
+def _plain_s(line: ProfileLine) -> float | None:
+    """Seconds of a step without the profiler: the mean of before and after, so that a drift cancels."""
+    if not line.plain_ns or not line.n_steps:
+        return None
+    return sum(line.plain_ns) / len(line.plain_ns) / line.n_steps / 1e9
 
 
 def _joined(rows: Iterable[Operator], n: int, whole_ns: int, on_device: bool) -> list[OperatorFinding]:

@@ -232,11 +232,11 @@ class Ceiling:
 class ProfileLine:
     """A few steady steps of one case under the framework's profiler, in a process that timed nothing else.
 
-    `blocks`: steps of the same process without the profiler, before it began. `n_steps` steps under it took
-    `profiled_ns`, synchronised at both edges. `left_out`: `rows` of operators beyond those kept, and their
-    `self_host_ns` and `self_device_ns`. `device_span_ns`: from the first kernel's start to the last one's
-    end, of which some kernel ran for `device_busy_ns`. `trace`: `file` relative to the results, `sha256`,
-    `events`.
+    `n_steps` steps under it took `profiled_ns`, and `plain_ns` without it right before and right after, each
+    synchronised at both edges; `blocks` are those that came first, warm-up included. `left_out`: `rows` of
+    operators beyond those kept, and their `self_host_ns` and `self_device_ns`. `device_span_ns`: from the
+    first kernel's start to the last one's end, of which some kernel ran for `device_busy_ns`. `trace`: `file`
+    relative to the results, `sha256`, `events`.
     """
 
     kind: Literal["profile"] = "profile"
@@ -250,6 +250,7 @@ class ProfileLine:
     blocks: tuple[Block, ...] = ()
     n_steps: int | None = None
     profiled_ns: int | None = None
+    plain_ns: tuple[int, ...] = ()
     operators: tuple[Operator, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()

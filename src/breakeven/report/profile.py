@@ -28,13 +28,16 @@ READING = (
     "self: without what an operator calls in turn; total: with it, so totals hold one another and do not add "
     "up. " + HOST + "device: the kernels that the operator launched. share: self time, of all kernels' time "
     "where there are any, else of the step. FLOP: what the profiler counts, at the operator that the net "
-    "calls: forward convolutions and matrix products, nothing of a convolution's backward pass. memory: "
-    "allocated less freed, so what frees others' memory is below 0."
+    "calls: forward convolutions and matrix products, nothing of a convolution's backward pass."
+)
+SHAPES = (
+    "The tensors among the inputs, those of highest self time. Columns as above; memory: allocated less "
+    "freed, so what frees others' memory is below 0."
 )
 IDLE = (
     "device idle: of the time from the first kernel to the last, that in which none ran. "
     "outside: the host in no operator, the interpreter above all and on a GPU the wait for it. "
-    "overhead: a step under the profiler over one without, in the same process. "
+    "overhead: a step under the profiler over one without, right before and after in the same process. "
     "Open a trace at ui.perfetto.dev (it stays on your machine)."
 )
 
@@ -60,12 +63,13 @@ def shapes(understanding: Understanding, names: Names) -> Section | None:
     for case, found in _profiled(understanding):
         for op in found.by_shape[:MOST_SHAPES]:
             cells = (said(op.name, note=op.kind), said(op.shapes) if op.shapes else absent())
-            rows.append((*naming(case, names), *cells, *_operator(op, found)))
+            memory = (_mib(op.self_host_mib), _mib(op.self_device_mib))
+            rows.append((*naming(case, names), *cells, *_operator(op, found), *memory))
     columns = [*names.columns, label("operator"), Column(name="input shapes", key=True), *_columns()]
+    columns += [number("host memory"), number("device memory")]
     table = build_table(columns, rows)
-    note = "The tensors among the inputs, those of highest self time. Columns as above."
     return Section(
-        key="operator_shapes", title="Operators by input shapes", note=note, table=table, detail=True
+        key="operator_shapes", title="Operators by input shapes", note=SHAPES, table=table, detail=True
     ) if table else None  # fmt: skip
 
 
@@ -163,7 +167,7 @@ def _chosen(found: ProfileFinding) -> Sequence[OperatorFinding]:
 
 def _columns() -> list[Column]:
     names = ("calls", "share", "self host", "total host", "self device", "total device")
-    return [*map(number, names), number("FLOP"), number("host memory"), number("device memory")]
+    return [*map(number, names), number("FLOP")]
 
 
 def _operator(op: OperatorFinding, found: ProfileFinding) -> tuple[Cell, ...]:
@@ -173,14 +177,12 @@ def _operator(op: OperatorFinding, found: ProfileFinding) -> tuple[Cell, ...]:
         _percent(op.share, found),
         *(absent() if t is None else words.seconds(None, t, evidence=found.evidence) for t in times),
         words.amount(op.flops, "", evidence=found.evidence),
-        _mib(op.self_host_mib),
-        _mib(op.self_device_mib),
     )
 
 
 def _outside(found: ProfileFinding, share: float | None) -> tuple[Cell, ...]:
     own = words.seconds(None, found.outside_s, evidence=found.evidence)
-    return (absent(), _percent(share, found), own, *[absent()] * 6)
+    return (absent(), _percent(share, found), own, *[absent()] * 4)
 
 
 def _percent(share: float | None, found: ProfileFinding) -> Cell:

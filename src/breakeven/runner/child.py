@@ -250,6 +250,7 @@ def _profile(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any]
         "blocks": to_json(made.blocks),
         "n_steps": made.n_steps,
         "profiled_ns": made.ns,
+        "plain_ns": made.plain_ns,
         "trace": {"file": f"{folder.name}/{trace.name}", "sha256": sha256, "events": found.pop("events")},
         "observed": observed | found.pop("observed"),
         **found,

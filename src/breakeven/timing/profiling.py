@@ -26,11 +26,15 @@ WARM_STEPS = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profiled:
-    """`blocks`: steps without the profiler, warm-up included; then `n_steps` under it took `ns`."""
+    """`n_steps` steps took `ns` under the profiler, and `plain_ns` without it right before and right after.
+
+    `blocks`: those that came first, warm-up included.
+    """
 
     blocks: tuple[Block, ...]
     n_steps: int
     ns: int
+    plain_ns: tuple[int, int]
     found: Profile
 
 
@@ -66,11 +70,18 @@ def profile_steps(
 
         walls.append(timed_ns(clock, prepared.sync, work))
 
-    before = dict(prepared.counters())
+    def plain() -> int:
+        course.begin_unrecorded(n + WARM_STEPS)
+        prepared.step()  # the profiler's own work came between
+        drive(prepared.step)
+        return walls.pop()
+
+    before, counted = plain(), dict(prepared.counters())
     course.begin_unrecorded(n + WARM_STEPS)
     found = prepared.profile(drive, trace)
-    _require(walls, moved(before, prepared.counters()))
-    return Profiled(blocks=tuple(course.blocks), n_steps=n, ns=walls[0], found=found)
+    _require(walls, moved(counted, prepared.counters()))
+    ns = walls.pop()
+    return Profiled(blocks=tuple(course.blocks), n_steps=n, ns=ns, plain_ns=(before, plain()), found=found)
 
 
 def _require(walls: list[int], changed: Mapping[str, int]) -> None:
