@@ -69,11 +69,12 @@ class Session:
         self.next[0] = (index + 1) % len(self.rows)
 
     def build(self) -> Mapping[str, Any]:
-        """Compiles and captures, once."""
-        if self.calls.ready is None or "build" in self.facts:
+        """Compiles and captures, once; what it found."""
+        if self.calls.ready is None:
             return {}
-        with torch.inference_mode():
-            self.facts["build"] = self.calls.ready()
+        if "build" not in self.facts:
+            with torch.inference_mode():
+                self.facts["build"] = self.calls.ready()
         return dict(self.facts["build"])
 
     def scores(self, images: NDArray[np.float32]) -> torch.Tensor:
