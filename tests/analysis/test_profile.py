@@ -98,6 +98,14 @@ def test_shares_on_a_gpu_are_of_its_kernels_and_idle_time_is_named() -> None:
     assert "CPU" not in sentence
 
 
+def test_kernels_of_a_captured_step_are_named_where_no_operator_launches_them() -> None:
+    launch = Operator(name="cudaGraphLaunch", calls=2, self_host_ns=4 * MS, self_device_ns=0)
+    one = found(on_gpu(operators=(launch,)))
+    assert one.on_device and one.operators[0].share == 0.0
+    (sentence,) = sentences_of_profiles([one], {"c": "x"})
+    assert sentence.startswith("Profile of x: gemm 75 %, add 25 % of its kernels' time")
+
+
 def test_a_failed_profile_says_why_and_a_later_one_replaces_it() -> None:
     failed = a_line(outcome="unsupported", reason="this runtime has no profiler", n_steps=None)
     one = found(failed)

@@ -8,6 +8,7 @@ import pytest
 
 from breakeven.errors import Unsupported
 from breakeven.records.case import Device, parse_device
+from breakeven.records.transfers import KINDS
 from breakeven.runtimes import copying, load, measurable
 from breakeven.timing import sample_peak
 
@@ -82,6 +83,19 @@ def test_copies_by_size_move_their_bytes_and_too_large_ones_are_refused(
     with pytest.raises(Unsupported, match="too much for the memory of cpu"):
         transfers.transfer(CPU, "copy", 2**20)
     assert torch.get_num_threads() >= 1
+
+
+@pytest.mark.framework
+@pytest.mark.gpu
+def test_copies_over_a_link_stay_below_it() -> None:
+    """No board's link carries 250 GB/s one way; a copy that nobody waited for would show thousands."""
+    from breakeven.runtimes.torch import transfers
+
+    device = parse_device("cuda:0")
+    for kind in KINDS[1:]:
+        for size in (4096, 64 * 1024**2):
+            reached = sample_peak(transfers.transfer(device, kind, size), budget_s=0.1).per_second
+            assert 0 < reached < 250e9
 
 
 @pytest.mark.framework

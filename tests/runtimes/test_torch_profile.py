@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from breakeven.runtimes import Prepared, load, traces
 from breakeven.timing import Profiled, profile_steps
 from breakeven.workloads import layers, models
-from runtimes.torch_cases import calls, case
+from runtimes.torch_cases import calls, case, cuda
 
 pytestmark = pytest.mark.framework
 
@@ -82,3 +83,26 @@ def test_profiled_steps_are_steps_as_any_other(tmp_path: Path) -> None:
         losses.append(prepared.losses())
         prepared.close()
     assert losses[0] == pytest.approx(losses[1], rel=1e-6) and len(losses[0]) == 4
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("execution", ["eager", "cuda-graph"])
+def test_kernels_and_gaps_of_a_gpu(tmp_path: Path, execution: str) -> None:
+    driven: dict[str, Any] = (
+        {"loss_sync": "epoch", "optimizer_impl": "fused"} if execution == "cuda-graph" else {}
+    )
+    asked = case(batch=64, residency="device", device=cuda(), execution=execution, **driven)
+    prepared = load("torch").prepare(asked)
+    if prepared.build is not None:
+        prepared.build()
+    made = profiled(prepared, tmp_path)
+    found = made.found
+    assert found.device_span_ns is not None and found.device_busy_ns is not None
+    assert 0 < found.device_busy_ns <= found.device_span_ns <= made.ns * 1.1
+    assert found.device_busy_ns + sum(gap.ns for gap in found.gaps) == found.device_span_ns
+    assert sum(kernel.calls for kernel in found.kernels) >= 10 * made.n_steps
+    assert not found.nulls and found.observed["activities"] == ["CPU", "CUDA"]
+    # A captured step launches one graph: its kernels belong to no operator.
+    launched = sum(op.self_device_ns or 0 for op in found.operators)
+    assert launched > 0 if execution == "eager" else launched <= sum(k.device_ns for k in found.kernels)
+    assert not any(op.name == kernel.name for op in found.operators for kernel in found.kernels)

@@ -13,8 +13,8 @@ from breakeven.records.profile import Gaps, Operator
 
 MUCH = 1.2
 """A profiler that makes steps longer by this factor or more is warned of."""
-SAID = 3
-"""Operators that a sentence names."""
+SAID, TOLD, LONGEST = 3, 0.01, 60
+"""Operators that a sentence names, the share of one worth naming, and characters of a name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +95,10 @@ def sentences_of_profiles(found: Sequence[ProfileFinding], names: Mapping[str, s
 
 
 def _sentence(one: ProfileFinding, name: str) -> str:
-    most = [f"{op.name} {100 * op.share:.0f} %" for op in one.operators[:SAID] if op.share]
+    rows: Sequence[OperatorFinding | KernelFinding] = one.operators[:SAID]
+    if one.on_device and not any((row.share or 0.0) >= TOLD for row in rows):
+        rows = one.kernels[:SAID]  # a captured step: no operator launches anything
+    most = [f"{row.name[:LONGEST]} {100 * row.share:.0f} %" for row in rows if row.share]
     of = "of its kernels' time" if one.on_device else "of the step"
     parts = [f"Profile of {name}: {', '.join(most)} {of}"]
     if one.idle_share is not None:
@@ -115,7 +118,7 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
             case_id=line.case_id, evidence=(line.profile_id,), reasons={"operators": why}, source=source
         )
     n, step_s = line.n_steps, line.profiled_ns / line.n_steps / 1e9
-    on_device = any(op.self_device_ns for op in line.operators)
+    on_device = bool(line.kernels)
     whole_ns = _device_ns(line) if on_device else line.profiled_ns
     plain_s = _plain_s(line)
     host_ns = _sum(op.self_host_ns for op in line.operators) + line.left_out.get("self_host_ns", 0)
@@ -154,8 +157,12 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
 
 
 def _device_ns(line: ProfileLine) -> int:
-    """Time of all kernels that operators launched; those of several streams may overlap."""
-    return _sum(op.self_device_ns for op in line.operators) + line.left_out.get("self_device_ns", 0)
+    """Time of all kernels: of a captured step no operator launches them, and of many the shortest are not kept.
+
+    Those of several streams may overlap, so it may be more than the device was busy for.
+    """
+    launched = _sum(op.self_device_ns for op in line.operators) + line.left_out.get("self_device_ns", 0)
+    return max(launched, _sum(kernel.device_ns for kernel in line.kernels))
 
 
 def _plain_s(line: ProfileLine) -> float | None:
