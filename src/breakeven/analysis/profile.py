@@ -157,7 +157,7 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
 
 
 def _device_ns(line: ProfileLine) -> int:
-    """Time of all kernels: of a captured step no operator launches them, and of many the shortest are not kept.
+    """Time of all kernels: a captured step has no operator that launches them, and not all kernels are kept.
 
     Those of several streams may overlap, so it may be more than the device was busy for.
     """
