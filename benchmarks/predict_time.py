@@ -21,7 +21,7 @@ from quiet import wait
 
 BOUND_S = 2.0
 HERE = Path(__file__).parent
-CPU = HERE.parent / "results/cpu-2-core/ladder"
+CPU = HERE.parent / "results/cpu/ladder"
 GPU = HERE.parent / "results/h200/ladder"
 
 

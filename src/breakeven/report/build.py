@@ -10,6 +10,7 @@ from breakeven import units
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.report import (
+    bandwidth,
     claims,
     comparisons,
     context,
@@ -20,6 +21,8 @@ from breakeven.report import (
     ladder,
     load,
     measurements,
+    memory,
+    profile,
     published,
     shares,
 )
@@ -56,13 +59,20 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     shares.where_time_goes,
     shares.bounds,
     shares.parts,
+    profile.operators,
+    profile.shapes,
+    profile.kernels,
+    profile.gaps,
+    profile.cost,
     measurements.runs,
     measurements.full,
     measurements.accuracy,
     comparisons.parity,
     measurements.work,
     measurements.ceilings,
-    measurements.memory,
+    bandwidth.bandwidth,
+    memory.memory,
+    memory.meanings,
     measurements.once,
     claims.claims,
     context.failures,

@@ -29,8 +29,10 @@ INDEX_BYTES = 8
 LARGEST = 2**16
 
 
-def memory_fit(case: Case, board: Gpu, net: layers.Model, dtype_bytes: int) -> MemoryFit:
-    """The memory of a case on a board that has `board.memory_mib`."""
+def memory_fit(case: Case, board: Gpu, net: layers.Model, dtype_bytes: int) -> MemoryFit | None:
+    """The memory of a case on a board that has `board.memory_mib`; None where a step trains several nets."""
+    if case.work.task == "train" and len(layers.training_passes(net)) > 1:
+        return None  # what several nets keep at once depends on their order, and was not measured
     state = _state(case, net, dtype_bytes) / MIB
     each = _activations(net, dtype_bytes, training=case.work.task == "train") / MIB
     batch = case.work.batch

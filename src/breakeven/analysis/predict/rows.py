@@ -18,7 +18,7 @@ from breakeven.catalog.published import PublishedRow, published
 from breakeven.errors import UserError
 from breakeven.records.case import Case
 from breakeven.workloads import layers, models
-from breakeven.workloads.roofline import ADAM_BYTES, work_of
+from breakeven.workloads.roofline import ADAM_BYTES, runs, work_of
 
 Launch = Literal["eager", "graph", "compiled", "engine", "captured"]
 LAUNCHES: tuple[Launch, ...] = ("eager", "graph", "compiled", "engine", "captured")
@@ -133,15 +133,14 @@ def launch_of(case: Case) -> tuple[Launch, Fusion] | str:
 def effort_of(net: layers.Model, batch: int, kind: str, task: str) -> Effort:
     """The layers' FLOPs and bytes by bin; forward, and in training backward and Adam as well."""
     flops, moved, launches = np.zeros(BINS), np.zeros(BINS), 0
-    for cost in layers.layer_costs(net, BYTES[kind]):
-        for back in (False, True) if task == "train" else (False,):
-            work, traffic = work_of(cost, batch, back)
-            launches += 1
-            place = _bin(work, traffic * 4 / BYTES[kind])
-            flops[place] += work
-            moved[place] += traffic
+    for one, cost, back in runs(net, BYTES[kind], task == "train"):
+        work, traffic = work_of(one, cost, batch, back)
+        place = _bin(work, traffic * 4 / BYTES[kind])
+        launches += one.times
+        flops[place] += one.times * work
+        moved[place] += one.times * traffic
     if task == "train":
-        moved[0] += ADAM_BYTES * layers.parameter_count(net)
+        moved[0] += ADAM_BYTES * layers.trained_parameter_count(net)
     return Effort(flops=tuple(flops), bytes=tuple(moved), launches=launches)
 
 
