@@ -137,8 +137,8 @@ def _assumed(found: Prediction) -> Iterable[str]:
         "drivers are not."
     )
     yield (
-        "Most rows are of programs of 2020 to 2024. On later ones errors were larger: 51 % in the middle of "
-        "78 steps (docs/predict.md)."
+        "Most rows are of programs of 2020 to 2024. On later ones errors were several times as large "
+        "(docs/predict.md)."
     )
     yield "Learned from: " + "; ".join(f"{s.title} ({s.licence})" for s in _credits()) + "."
 
