@@ -360,6 +360,101 @@ def _read(name: str) -> Any:
     return file.read_text(sys.stdin.buffer.read(), "stdin") if name == "-" else file.read(name)
 
 
+@app.command()
+def compare(
+    results: Annotated[
+        list[str], typer.Argument(metavar="BASE [NEW]", help="Two results; with --by one of them.")
+    ],
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="AXIS", help="precision, device, runtime or tuning.")
+    ] = None,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option("--fail-if-slower", metavar="SHARE", help="Exit 4 if a case is slower by more: 5%."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="What could not be decided fails the gate too.")
+    ] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Measure again what fails; those processes alone decide.")
+    ] = False,
+    across_machines: Annotated[
+        bool, typer.Option("--across-machines", help="The two may be of different machines; no gate.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", help="Also write it: .md (GitHub), .txt or .json.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Compare two results case by case, or with --by the values of one axis; a gate for CI."""
+    from breakeven import api
+    from breakeven.analysis.compare_axis import AXES
+
+    if by is not None:
+        if by not in AXES:
+            raise UsageError(f"--by takes {', '.join(AXES)}, not {by!r}")
+        if len(results) != 1 or fail_if_slower or strict or confirm or across_machines:
+            raise UsageError("--by compares within one RESULTS, without a gate")
+        _print_comparison(api.compare_by(_read(results[0]), by), out, as_json=as_json, quiet=quiet)
+        return OK
+    if len(results) != 2:
+        raise UsageError(
+            "compare takes BASE and NEW; one RESULTS with --by precision, device, runtime or tuning"
+        )
+    threshold = _share("--fail-if-slower", fail_if_slower)
+    if threshold is None and (strict or confirm):
+        raise UsageError("--strict and --confirm are of the gate: add --fail-if-slower 5%")
+    base, new = (_read(name) for name in results)
+    found = api.compare(base, new, fail_if_slower=threshold, strict=strict, across=across_machines)
+    if confirm and found.suspects:
+        found = api.confirmed(found, base, _measured_again(new, found.suspects, quiet=quiet))
+    _print_comparison(found, out, as_json=as_json, quiet=quiet)
+    return OK if found.passed else GATE
+
+
+def _measured_again(new: Any, case_ids: tuple[str, ...], *, quiet: bool) -> Any:
+    """The results of the suspects' fresh processes."""
+    from breakeven import api
+    from breakeven.progress import Progress
+
+    wish = _Interrupts()
+    with Progress(quiet=quiet) as progress, wish:
+        progress.note(f"measured again: {len(case_ids)} of the cases, by fresh processes")
+        summary = api.measure_again(new, case_ids, on_event=progress.show, hurry=wish.asked)
+    if summary.stopped:
+        raise KeyboardInterrupt
+    return api.read(summary.path)
+
+
+def _share(option: str, text: str | None) -> float | None:
+    """The share that an option names; None where it was not given."""
+    from breakeven.units import parse_share
+
+    try:
+        found = None if text is None else parse_share(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+    if found == 0:
+        raise UsageError(f"{option}: no finite number of processes tells a difference of exactly 0")
+    return found
+
+
+def _print_comparison(found: Any, out: Path | None, *, as_json: bool, quiet: bool) -> None:
+    from breakeven import report as reports
+    from breakeven.report import compare as comparisons
+
+    if out is not None:
+        reports.write_text(comparisons.written(found, out), out)
+        if not quiet:
+            print(f"Saved {out}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(comparisons.comparison_document(found), allow_nan=False))
+    else:
+        made = comparisons.comparison_report(found)
+        print(reports.text(made, width=_width(), colour=_colour()), end="")
+
+
 @app.command("list")
 def list_(
     what: Annotated[str, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data")],

@@ -12,7 +12,7 @@ from breakeven.report.json import document
 from breakeven.report.text import text
 from breakeven.report.view import Report
 
-__all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "write"]
+__all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_text"]
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
 
@@ -54,6 +54,15 @@ def _content(report: Report, understanding: Understanding, suffix: str) -> str |
             return charts.svg(report.charts[0]) if suffix == ".svg" else charts.png(report.charts[0])
     known = ", ".join(SUFFIXES)
     raise UserError(f"cannot tell a format from the suffix {suffix!r}: use one of {known}")
+
+
+def write_text(content: str, path: str | Path) -> None:
+    """Writes a text, whole or not at all. UserError, one line, for a path that cannot be written."""
+    target = Path(path)
+    try:
+        _replace(target, content.encode("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _replace(target: Path, content: bytes) -> None:

@@ -14,9 +14,14 @@ SCHEMA = "breakeven.report/1"
 
 def document(understanding: Understanding) -> dict[str, Any]:
     """Plain JSON values; what is not finite is null, for JSON has no other numbers."""
-    found = _finite(to_json(understanding))
+    return {"schema": SCHEMA, **plain(understanding)}
+
+
+def plain(findings: object) -> dict[str, Any]:
+    """A dataclass of findings as JSON values."""
+    found = _finite(to_json(findings))
     assert isinstance(found, dict)
-    return {"schema": SCHEMA, **found}
+    return found
 
 
 def _finite(value: Any) -> Any:

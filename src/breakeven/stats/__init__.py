@@ -17,6 +17,7 @@ from breakeven.stats.comparisons import (
     verdict,
     welch_ratio,
 )
+from breakeven.stats.gate import pooled_spread, processes_to_see, slowdowns, visible_slowdown
 from breakeven.stats.intervals import (
     Interval,
     case_interval,
@@ -47,14 +48,18 @@ __all__ = [
     "nominal_confidence",
     "paired_ratio",
     "percentile",
+    "pooled_spread",
     "prediction_interval",
     "processes_to_decide",
+    "processes_to_see",
     "ratio_interval",
     "samples_for_percentile",
     "slope_interval",
+    "slowdowns",
     "steady",
     "t_quantile",
     "verdict",
+    "visible_slowdown",
     "welch_ratio",
     "widening",
 ]
