@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from breakeven.analysis import understand
+from breakeven.analysis.advise import advise
+from breakeven.analysis.advise_findings import Advice, Limits, Prices
+from breakeven.analysis.advise_money import prices_of
 from breakeven.analysis.compare import compare, confirmed
 from breakeven.analysis.compare_axis import compare_by
 from breakeven.analysis.compare_findings import AxisComparison, Comparison
@@ -26,15 +29,19 @@ from breakeven.runner.survey import Survey, fingerprint_of, survey
 from breakeven.runner.tasks import settled
 
 __all__ = [
+    "Advice",
     "AxisComparison",
     "Comparison",
     "Event",
+    "Limits",
     "Plan",
+    "Prices",
     "Results",
     "Study",
     "Summary",
     "Survey",
     "Understanding",
+    "advise",
     "compare",
     "compare_by",
     "confirmed",
@@ -45,6 +52,7 @@ __all__ = [
     "measure_again",
     "plan",
     "read",
+    "read_prices",
     "results_folder",
     "understand",
 ]
@@ -155,6 +163,19 @@ def _processes(results: Results, case_ids: Collection[str]) -> int:
     """The most processes that one of the cases got."""
     made = [a.replicate + 1 for a in results.attempts if a.case_id in case_ids and a.purpose == "measure"]
     return max(made, default=1)
+
+
+def read_prices(path: str | Path) -> Prices:
+    """A user's prices: YAML with `currency` and `devices: {LABEL: {hour: X, month: Y}}`. Raises UserError."""
+    from breakeven.runner.document import parse_value
+
+    try:
+        values = parse_value(Path(path).read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(values, Mapping):
+        raise UserError(f"{path}: no prices: write currency: EUR and devices: {{cpu: {{hour: 0.8}}}}")
+    return prices_of(values, str(path))
 
 
 def overrides(values: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:

@@ -76,6 +76,9 @@ MaxTime = Annotated[
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any study key: --set recipe.epochs=2.")
 ]
+PriceOption = Annotated[
+    Path | None, typer.Option("--price", metavar="FILE", help="YAML: prices of devices, hour and month.")
+]
 Out = Annotated[Path | None, typer.Option("-o", metavar="DIR", help="Default: breakeven-results/NAME.")]
 
 
@@ -334,6 +337,7 @@ def report(
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
     claims: Annotated[bool, typer.Option("--claims", help="Published claims against these results.")] = False,
+    price: PriceOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -342,12 +346,13 @@ def report(
     from breakeven import report as reports
 
     understanding = api.understand([_read(name) for name in results], show_all=show_all)
-    made = reports.only_claims(understanding) if claims else reports.build(understanding)
+    prices = None if price is None else api.read_prices(price)
+    made = reports.only_claims(understanding) if claims else reports.build(understanding, prices)
     if out is not None:
         reports.write(made, understanding, out)
         if not quiet:
             print(f"Saved {out}", file=sys.stderr)
-    if claims and out is None and not as_json:
+    if (claims or prices) and out is None and not as_json:
         print(reports.text(made, width=_width(), colour=_colour()), end="")
     elif out is None or as_json:
         _print_report(understanding, as_json=as_json)
@@ -358,6 +363,76 @@ def _read(name: str) -> Any:
     from breakeven.records import file
 
     return file.read_text(sys.stdin.buffer.read(), "stdin") if name == "-" else file.read(name)
+
+
+@app.command()
+def advise(
+    results: Annotated[str, typer.Argument(metavar="RESULTS", help="A folder, a results.jsonl, or -.")],
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="TASK", help="train or infer; default: what is there.")
+    ] = None,
+    max_p99: Annotated[
+        str | None, typer.Option("--max-p99", metavar="TIME", help="99 % of single calls within: 20ms.")
+    ] = None,
+    min_rate: Annotated[
+        float | None, typer.Option("--min-rate", metavar="N", help="Images a second at least.")
+    ] = None,
+    max_memory: Annotated[
+        str | None, typer.Option("--max-memory", metavar="SIZE", help="Of the device: 8GiB.")
+    ] = None,
+    max_joules: Annotated[
+        float | None, typer.Option("--max-joules", metavar="J", help="Gross energy an image at most.")
+    ] = None,
+    max_accuracy_drop: Annotated[
+        str | None, typer.Option("--max-accuracy-drop", metavar="SHARE", help="Against full precision: 0.5%.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", metavar="N", min=1, help="A training of N epochs.")
+    ] = None,
+    accuracy: Annotated[
+        str | None, typer.Option("--accuracy", metavar="SHARE", help="A training to this accuracy: 90%.")
+    ] = None,
+    price: PriceOption = None,
+    co2: Annotated[
+        float | None,
+        typer.Option("--co2", metavar="G_PER_KWH", help="Grams of CO2 a kWh, for measured joules."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Say what to run under limits of latency, rate, memory, energy, accuracy or money."""
+    from breakeven import api
+    from breakeven import report as reports
+    from breakeven.report.advise import advice_document, advice_report
+
+    if for_ not in (None, "train", "infer"):
+        raise UsageError(f"--for takes train or infer, not {for_!r}")
+    limits = api.Limits(
+        max_p99_s=_parsed("--max-p99", max_p99, "parse_duration"),
+        min_rate=min_rate,
+        max_memory_mib=_parsed("--max-memory", max_memory, "parse_size"),
+        max_joules=max_joules,
+        max_accuracy_drop=_parsed("--max-accuracy-drop", max_accuracy_drop, "parse_share"),
+        epochs=epochs,
+        accuracy=_parsed("--accuracy", accuracy, "parse_share"),
+    )
+    prices = None if price is None else api.read_prices(price)
+    found = api.advise(_read(results), limits, prices=prices, task=for_, co2_g_per_kwh=co2)  # type: ignore[arg-type]
+    if as_json:
+        print(json.dumps(advice_document(found), allow_nan=False))
+    else:
+        print(reports.text(advice_report(found), width=_width(), colour=_colour()), end="")
+    return OK
+
+
+def _parsed(option: str, text: str | None, how: str) -> float | None:
+    """The quantity that an option names; None where it was not given."""
+    from breakeven import units
+
+    try:
+        return None if text is None else float(getattr(units, how)(text))
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
 
 
 @app.command()
@@ -402,7 +477,7 @@ def compare(
         raise UsageError(
             "compare takes BASE and NEW; one RESULTS with --by precision, device, runtime or tuning"
         )
-    threshold = _share("--fail-if-slower", fail_if_slower)
+    threshold = _threshold(fail_if_slower)
     if threshold is None and (strict or confirm):
         raise UsageError("--strict and --confirm are of the gate: add --fail-if-slower 5%")
     base, new = (_read(name) for name in results)
@@ -427,16 +502,11 @@ def _measured_again(new: Any, case_ids: tuple[str, ...], *, quiet: bool) -> Any:
     return api.read(summary.path)
 
 
-def _share(option: str, text: str | None) -> float | None:
-    """The share that an option names; None where it was not given."""
-    from breakeven.units import parse_share
-
-    try:
-        found = None if text is None else parse_share(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
+def _threshold(text: str | None) -> float | None:
+    """The share of --fail-if-slower; None where it was not given."""
+    found = _parsed("--fail-if-slower", text, "parse_share")
     if found == 0:
-        raise UsageError(f"{option}: no finite number of processes tells a difference of exactly 0")
+        raise UsageError("--fail-if-slower: no finite number of processes tells a difference of exactly 0")
     return found
 
 

@@ -21,7 +21,7 @@ from breakeven.records.lines import Fingerprint
 from breakeven.stats import Verdict
 
 from .conftest import a_case, a_machine, a_study, file_of, sampled
-from .inference_lines import infer_case, served
+from .inference_lines import checked, infer_case, served
 
 SEEN = {"conv_precision": "ieee", "matmul_precision": "ieee", "threads": 2, "core_loop_ns": 50.0}
 
@@ -271,3 +271,19 @@ def test_by_device_takes_the_baseline_and_by_runtime_equal_precision() -> None:
     study = a_study(cases, {"replicates": 4, "max_replicates": 4})
     (only,) = compare_by(file_of(study, a_machine(), *lines), "runtime").ratios
     assert (only.base_id, only.candidate_id) == (cases[0].case_id, cases[1].case_id)
+
+
+def test_what_failed_its_check_is_not_ranked() -> None:
+    """R24: a fast wrong INT8 is no gain, and no regression either."""
+    cases = [infer_case(), infer_case(precision="int8")]
+    lines = [served(c, i, ms + i / 100) for c, ms in zip(cases, (20.0, 5.0), strict=True) for i in range(4)]
+    wrong = checked(cases[1], {"agreement": {"asked": 0.9, "found": 0.1, "ok": False, "note": "untrue"}})
+    study = a_study(cases, {"replicates": 4, "max_replicates": 4})
+    results = file_of(study, a_machine(), wrong, *lines)
+    (ratio,) = compare_by(results, "precision").ratios
+    assert ratio.ratio is None and "untrue" in ratio.reasons["ratio"]
+    seen = [dataclasses.replace(a, observed=SEEN) for a in lines]
+    both = file_of(study, a_machine(), wrong, *seen)
+    rows = {row.case_id: row for row in compare(both, both).cases if row.of == "step"}
+    assert rows[cases[0].case_id].ratio is not None
+    assert "untrue" in rows[cases[1].case_id].reasons["ratio"]

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from breakeven import stats
 from breakeven.analysis import naming
 from breakeven.analysis.cases import Measured, measured_cases
-from breakeven.analysis.compare import names_of
 from breakeven.analysis.compare_findings import AxisComparison, By
 from breakeven.analysis.compare_phrases import axis_sentences
+from breakeven.analysis.compare_sides import names_of, unranked_of
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.pairs import Pair, baseline, pairs_of, refusal
 from breakeven.analysis.ratios import step_ratios
@@ -36,6 +36,13 @@ def compare_by(results: Results, by: By) -> AxisComparison:
         pairs = pairs_of(cases, base) if base else []
     else:
         pairs = list(_pairs(cases, by))
+    unranked = unranked_of(cases, kept)
+    pairs = [
+        dataclasses.replace(pair, refused=why)
+        if (why := unranked.get(pair.base.finding.case_id) or unranked.get(pair.candidate.finding.case_id))
+        else pair
+        for pair in pairs
+    ]
     if not pairs:
         raise UserError(f"{results.path} has one {by} of each work: nothing to compare by {by}")
     ratios = tuple(step_ratios(pairs))

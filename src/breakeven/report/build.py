@@ -7,11 +7,13 @@ import dataclasses
 from collections.abc import Callable
 
 from breakeven import units
+from breakeven.analysis.advise_findings import Prices
 from breakeven.analysis.findings import Understanding
 from breakeven.report import (
     claims,
     comparisons,
     context,
+    costs,
     curves,
     inference,
     inference_batches,
@@ -69,10 +71,13 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
 )
 
 
-def build(understanding: Understanding) -> Report:
-    """The report of one study: everything that any format shows."""
+def build(understanding: Understanding, prices: Prices | None = None) -> Report:
+    """The report of one study: everything that any format shows; with prices also what it costs."""
     names = names_of(understanding)
-    sections = (make(understanding, names) for make in SECTIONS)
+    sections = [make(understanding, names) for make in SECTIONS]
+    if prices is not None:
+        place = SECTIONS.index(measurements.work) + 1
+        sections.insert(place, costs.costs(understanding, names, prices))
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)
     return Report(

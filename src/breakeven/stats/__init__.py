@@ -14,6 +14,7 @@ from breakeven.stats.comparisons import (
     paired_ratio,
     processes_to_decide,
     ratio_interval,
+    scaled,
     verdict,
     welch_ratio,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "processes_to_see",
     "ratio_interval",
     "samples_for_percentile",
+    "scaled",
     "slope_interval",
     "slowdowns",
     "steady",

@@ -124,6 +124,15 @@ def welch_ratio(
     return _ratio(t.difference, t.se, t.df, n=n, confidence=confidence, log_sd=log_sd, df_a_process=t.balance)
 
 
+def scaled(ratio: Ratio, factor: float) -> Ratio:
+    """The ratio times a factor that is known without error, such as a ratio of prices; above 0."""
+    mean = math.log(ratio.interval.estimate) + math.log(factor)
+    return _ratio(
+        mean, ratio.log_se, ratio.df, n=ratio.interval.n, confidence=ratio.interval.confidence,
+        log_sd=ratio.log_sd, df_a_process=ratio.df_a_process,
+    )  # fmt: skip
+
+
 def ratio_interval(ratio: Ratio, *, confidence: float) -> Interval:
     """The interval of a ratio at another confidence: 1 - 0.05 / 40 for the first of forty cases."""
     half_width = t_quantile(two_sided(confidence), ratio.df) * ratio.log_se
