@@ -15,7 +15,7 @@ from breakeven.analysis.advise_options import Candidate, candidate
 from breakeven.analysis.advise_phrases import changes_of, sentences_of
 from breakeven.analysis.advise_rules import begin, more, ratio_of, ruled
 from breakeven.analysis.cases import Measured, measured_cases
-from breakeven.analysis.compare_sides import names_of
+from breakeven.analysis.compare_sides import words_of
 from breakeven.analysis.inference import served_cases
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.ratios import FEWEST, MARGIN
@@ -54,15 +54,17 @@ def advise(
     served = {one.finding.case_id: one for one in served_cases(cases, kept, [])}
     found = []
     for mine in _groups(cases):
-        names = names_of(mine)
+        names = _names(mine)
         made = {
             m.finding.case_id: candidate(
-                m, served.get(m.finding.case_id), attempts, limits, prices, mine, _own(names, m)
+                m, served.get(m.finding.case_id), attempts, limits, prices, mine, names[m.finding.case_id]
             )
             for m in mine
         }
         pool = [c for c in made.values() if isinstance(c, Candidate)]
-        left_out = [(_own(names, m), why) for m in mine if isinstance(why := made[m.finding.case_id], str)]
+        left_out = [
+            (names[m.finding.case_id], why) for m in mine if isinstance(why := made[m.finding.case_id], str)
+        ]
         advice = _advice(mine, pool, limits, prices, co2_g_per_kwh)
         advice = dataclasses.replace(advice, left_out=tuple(left_out), source=results.path)
         found.append(dataclasses.replace(advice, sentences=tuple(sentences_of(advice, limits))))
@@ -78,13 +80,11 @@ def _groups(cases: Sequence[Measured]) -> list[list[Measured]]:
     return list(groups.values())
 
 
-def _own(names: dict[str, str], m: Measured) -> str:
-    """A case's name: device and tuning always, and what else tells it from the others of its group."""
-    head = f"{m.finding.device_label} {m.finding.tuning_name}"
-    rest = names[m.finding.case_id].removeprefix(m.case.work.model)
-    for part in (m.finding.device_label, m.finding.tuning_name):
-        rest = rest.replace(f" {part}", "", 1)
-    return head + rest
+def _names(cases: Sequence[Measured]) -> dict[str, str]:
+    """Case id -> its device and tuning always, and what else tells it from the others of its group."""
+    words = {m.finding.case_id: words_of(m)[1:] for m in cases}
+    kept = [i for i in range(6) if i < 2 or len({w[i] for w in words.values()}) > 1]
+    return {key: " ".join(mine[i] for i in kept if mine[i]) for key, mine in words.items()}
 
 
 def _advice(
@@ -180,7 +180,11 @@ def _find_out(c: Candidate, limit: str) -> str:
         full = "--weights FILE"
         if c.measured.case.work.task == "train":
             full = f"{'' if c.full else '--full '}--set full_replicates=3"
-        return f"{begin(c)} --precision default,{c.measured.case.tuning.precision} {full}"
+        return (
+            f"{begin(c, without='--precision')} --precision default,{c.measured.case.tuning.precision} {full}"
+        )
+    if limit == "p99" and c.served is not None and c.served.finding.quantile(0.99).interval is None:
+        return f"{begin(c)} --set attempt_time=60"
     return more(c, ENOUGH)
 
 

@@ -149,7 +149,7 @@ def below(interval: Interval | None, point: float | None, limit: float) -> Fit:
 
 def _told(name: str, fit: Fit, interval: Interval | None, form: Callable[[float], str], why: str) -> Kept:
     if interval is None:
-        return Kept(limit=name, fit=fit, said=why, why=why)
+        return Kept(limit=name, fit=fit, said="-", why=why)
     said = f"{form(interval.estimate)} [{form(interval.low)}, {form(interval.high)}]"
     return Kept(limit=name, fit=fit, said=said, why="its interval holds the limit" if fit == "open" else "")
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from breakeven import stats, units
+from breakeven.analysis import naming
 from breakeven.analysis.advise_findings import RuleFinding
 from breakeven.analysis.advise_options import Candidate
 from breakeven.analysis.ratios import FEWEST, MARGIN, one_unit
@@ -127,7 +128,7 @@ def value_of(rule: Rule, c: Candidate) -> str:
         "device": m.finding.device_label,
         "precision": tuning.precision,
         "batch": work.batch,
-        "runtime": m.finding.tuning_name,
+        "runtime": naming.without_numerics(m.finding.tuning_name),
         "tuning": m.finding.tuning_name,
         "workers": tuning.workers,
         "threads": m.case.device.threads or tuning.threads,
@@ -144,6 +145,7 @@ def begin(c: Candidate, *, without: str = "") -> str:
         "--batch": str(work.batch),
         "--device": m.finding.device_label,
         "--tuning": m.preset if m.preset in presets(work.task) else "",
+        "--precision": m.case.tuning.precision if work.task == "infer" else "",
     }
     told = [f"{flag} {shlex.quote(value)}" for flag, value in flags.items() if value and flag != without]
     infer = ["--infer"] if work.task == "infer" else []

@@ -6,6 +6,7 @@ Knows nothing about the other side.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from breakeven.analysis import naming
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.comparable import Side
 from breakeven.analysis.inference import served_cases
@@ -68,12 +69,17 @@ def unranked_of(cases: Sequence[Measured], results: Results) -> dict[str, str]:
 
 def names_of(cases: Sequence[Measured]) -> dict[str, str]:
     """Case id -> what tells it from the others: its model, and what is not the same in all."""
-    words = {m.finding.case_id: _words(m) for m in cases}
-    kept = [i for i in range(6) if i == 0 or len({w[i] for w in words.values()}) > 1]
-    return {key: " ".join(mine[i] for i in kept) for key, mine in words.items()}
+    words = {m.finding.case_id: words_of(m) for m in cases}
+    kept = [i for i in range(7) if i == 0 or len({w[i] for w in words.values()}) > 1]
+    return {key: " ".join(mine[i] for i in kept if mine[i]) for key, mine in words.items()}
 
 
-def _words(m: Measured) -> tuple[str, ...]:
-    work = m.case.work
-    own = work.model, m.finding.device_label, m.finding.tuning_name
-    return (*own, f"batch {work.batch}", work.data, f"seed {work.seed}")
+def words_of(m: Measured) -> tuple[str, ...]:
+    """What names a case, a word an axis. In inference precision is an axis of its own."""
+    work, tuning, precision = m.case.work, m.finding.tuning_name, ""
+    if work.task == "infer":
+        tuning, precision = naming.without_numerics(tuning), m.case.tuning.precision
+    return (
+        *(work.model, m.finding.device_label, tuning, precision),
+        *(f"batch {work.batch}", work.data, f"seed {work.seed}"),
+    )
