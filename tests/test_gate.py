@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,22 @@ def test_the_slowdown_that_is_promised_is_seen_as_often_as_promised(n: int) -> N
     slowdown = stats.visible_slowdown(SPREAD, n, tests=CASES, threshold=0.05)
     seen = decided(np.random.default_rng(n), 3000, n, {0: slowdown})[:, 0].mean()
     assert abs(seen - 0.8) < 0.03
+
+
+def test_the_page_tells_what_was_simulated() -> None:
+    """docs/ci.md: processes a side, the share of 10 % slowdowns that fail, what is seen with 80 %."""
+    page = (Path(__file__).parents[1] / "docs" / "ci.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (\d+) \| at most 2.5 % of runs \| (?:below )?(\d+) % \| ([\d.]+) % \|$", page, re.M
+    )
+    assert [int(n) for n, *_ in rows] == [3, 8, 12]
+    for n, fails, seen in rows:
+        found = decided(np.random.default_rng(7), 4000, int(n), {17: 0.10})[:, 17].mean()
+        assert 100 * found == pytest.approx(float(fails), abs=3) or (
+            int(n) == 3 and 100 * found < float(fails)
+        )
+        visible = stats.visible_slowdown(SPREAD, int(n), tests=CASES, threshold=0.05)
+        assert 100 * visible == pytest.approx(float(seen), rel=0.02)
 
 
 def test_a_real_slowdown_below_the_threshold_passes() -> None:
