@@ -21,6 +21,9 @@ settings.register_profile(
 )
 settings.load_profile("breakeven")
 
+# ONNX Runtime opens a line to its maker when it is imported, which a test may do before its runtime here.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Root needs --no-sandbox; the rest keep Chromium from calling home.
 CHROMIUM_ARGS = [

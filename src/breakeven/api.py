@@ -7,7 +7,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breakeven.analysis import understand
 from breakeven.analysis.advise import advise
@@ -17,6 +17,8 @@ from breakeven.analysis.compare import compare, confirmed
 from breakeven.analysis.compare_axis import compare_by
 from breakeven.analysis.compare_findings import AxisComparison, Comparison
 from breakeven.analysis.findings import Understanding
+from breakeven.analysis.published import PublishedFindings
+from breakeven.analysis.published import published_beside as _beside
 from breakeven.errors import UserError
 from breakeven.records.file import Results, read
 from breakeven.runner.plan import Plan, runtimes_of
@@ -27,6 +29,9 @@ from breakeven.runner.session import Event
 from breakeven.runner.study import Study, load_study, read_study
 from breakeven.runner.survey import Survey, fingerprint_of, survey
 from breakeven.runner.tasks import settled
+
+if TYPE_CHECKING:
+    from breakeven.analysis.trend import Trend
 
 __all__ = [
     "Advice",
@@ -51,9 +56,11 @@ __all__ = [
     "measure",
     "measure_again",
     "plan",
+    "published_beside",
     "read",
     "read_prices",
     "results_folder",
+    "trend",
     "understand",
 ]
 
@@ -176,6 +183,20 @@ def read_prices(path: str | Path) -> Prices:
     if not isinstance(values, Mapping):
         raise UserError(f"{path}: no prices: write currency: EUR and devices: {{cpu: {{hour: 0.8}}}}")
     return prices_of(values, str(path))
+
+
+def published_beside(understanding: Understanding) -> PublishedFindings:
+    """Published values of the models in these results: of equal work, or refused with a reason."""
+    return _beside(understanding.cases)
+
+
+def trend(metric: str, segment: str = "datacenter", *, frontier: bool = False) -> "Trend":
+    """How a metric of GPUs grew: `memory`, `bandwidth`, `fp32`, `fp16` or `power`. Raises UserError."""
+    # Imported here: most uses of the library need no curve.
+    from breakeven.analysis.trend import segment_named
+    from breakeven.analysis.trend import trend as _trend
+
+    return _trend(metric, segment_named(segment), frontier=frontier)
 
 
 def overrides(values: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:

@@ -69,6 +69,13 @@ Calibration = Annotated[
     str | None,
     typer.Option("--calibration", metavar="RECIPE", help="Of int8: a number of images, or DIR."),
 ]
+LoadOption = Annotated[
+    Axis,
+    typer.Option("--load", metavar="SCENARIO", help="MLPerf LoadGen: single-stream, server, ..., or all."),
+]
+MaxP99 = Annotated[
+    str | None, typer.Option("--max-p99", metavar="TIME", help="Of --load server: 99 % answered within 20ms.")
+]
 Full = Annotated[bool, typer.Option("--full", help="Also train all epochs: accuracy, and forecasts judged.")]
 MaxTime = Annotated[
     str | None, typer.Option("--max-time", metavar="TIME", help="Stop cleanly after this long: 10min, 1h.")
@@ -169,6 +176,8 @@ def run(
     infer: Infer = None,
     weights: WeightsOption = None,
     calibration: Calibration = None,
+    load: LoadOption = None,
+    max_p99: MaxP99 = None,
     full: Full = False,
     max_time: MaxTime = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")] = False,
@@ -186,7 +195,7 @@ def run(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer),
+        calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
     )  # fmt: skip
     folder = api.results_folder(study, out)
     wish = _Interrupts()
@@ -298,6 +307,8 @@ def plan(
     infer: Infer = None,
     weights: WeightsOption = None,
     calibration: Calibration = None,
+    load: LoadOption = None,
+    max_p99: MaxP99 = None,
     full: Full = False,
     max_time: MaxTime = None,
     set_: Sets = None,
@@ -312,7 +323,7 @@ def plan(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer),
+        calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:
@@ -337,6 +348,9 @@ def report(
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
     claims: Annotated[bool, typer.Option("--claims", help="Published claims against these results.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Published values of equal work beside these results.")
+    ] = False,
     price: PriceOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -347,15 +361,44 @@ def report(
 
     understanding = api.understand([_read(name) for name in results], show_all=show_all)
     prices = None if price is None else api.read_prices(price)
-    made = reports.only_claims(understanding) if claims else reports.build(understanding, prices)
+    beside = api.published_beside(understanding) if published else None
+    made = reports.only_claims(understanding) if claims else reports.build(understanding, beside, prices)
     if out is not None:
-        reports.write(made, understanding, out)
+        reports.write(made, understanding, out, beside)
         if not quiet:
             print(f"Saved {out}", file=sys.stderr)
-    if (claims or prices) and out is None and not as_json:
+    if as_json:
+        print(json.dumps(reports.document(understanding, beside), allow_nan=False))
+    elif out is None:
         print(reports.text(made, width=_width(), colour=_colour()), end="")
-    elif out is None or as_json:
-        _print_report(understanding, as_json=as_json)
+    return OK
+
+
+@app.command()
+def trend(
+    metric: Annotated[str, typer.Argument(metavar="memory|bandwidth|fp32|fp16|power")],
+    segment: Annotated[str, typer.Option("--segment", help="datacenter, consumer or all.")] = "datacenter",
+    frontier: Annotated[bool, typer.Option("--frontier", help="Only boards that set a record.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", help=".html .md .csv .json .svg .png .txt")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """How GPUs have grown since 2000, and what that allows to say of 2030."""
+    from breakeven import api
+    from breakeven import report as reports
+    from breakeven.report import trend as trends
+
+    found = api.trend(metric, segment, frontier=frontier)
+    if out is not None:
+        reports.write_trend(found, out)
+        if not quiet:
+            print(f"Saved {out}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(trends.document(found), allow_nan=False))
+    elif out is None:
+        print(reports.text(trends.report(found), width=_width(), colour=_colour()), end="")
     return OK
 
 
@@ -527,7 +570,9 @@ def _print_comparison(found: Any, out: Path | None, *, as_json: bool, quiet: boo
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data")],
+    what: Annotated[
+        str, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data|gpus|cpus|published")
+    ],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -535,8 +580,18 @@ def list_(
     from breakeven.report.plain import columns
     from breakeven.runner import inventory
 
-    rows = inventory.rows(what)
-    print(json.dumps(rows, allow_nan=False) if as_json else columns(rows, width=_width()))
+    if as_json:
+        print(json.dumps(inventory.rows(what), allow_nan=False))
+        return OK
+    print(columns(inventory.rows(what, brief=True), width=_width()))
+    if not quiet and what == "published":
+        from breakeven.analysis.published_ratios import sentences
+
+        print("\nWorked out from these rows:")
+        for sentence in sentences():
+            print(textwrap.fill(sentence, _width(), initial_indent="- ", subsequent_indent="  "))
+    if not quiet and (credit := inventory.CREDITS.get(what)):
+        print("\n" + textwrap.fill(credit, _width()))
     return OK
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from breakeven.units import format_duration
 
 if TYPE_CHECKING:
-    from breakeven.records.lines import Attempt
+    from breakeven.records.lines import Attempt, Load
     from breakeven.runner.session import Event
 
 REDRAWS_PER_S = 8.0
@@ -84,9 +84,11 @@ class Progress:
         return True
 
 
-def _finished(event: "Event", line: "Attempt") -> str:
-    from breakeven.records.lines import steady_step_ns
+def _finished(event: "Event", line: "Attempt | Load") -> str:
+    from breakeven.records.lines import Load, steady_step_ns
 
+    if isinstance(line, Load):
+        return f"[{event.done}/{event.total}] {event.label}, process {line.replicate + 1}: {_asked(line)}"
     step = steady_step_ns(line)
     what = "call" if line.work.task == "infer" else "step"
     result = f"{format_duration(step / 1e9)} a {what}" if step else line.outcome
@@ -96,6 +98,18 @@ def _finished(event: "Event", line: "Attempt") -> str:
         right = "-" if line.accuracy is None else f"{line.accuracy:.1%}"
         result = f"{len(line.epochs)} epochs, accuracy {right}"
     return f"[{event.done}/{event.total}] {event.label}, process {line.replicate + 1}: {result}"
+
+
+def _asked(line: "Load") -> str:
+    """LoadGen's verdict and its first figure."""
+    if line.outcome != "ok":
+        return f"{line.outcome}: {line.reason}"
+    name = "p90" if line.scenario == "single-stream" else "p99"
+    rate = line.per_s.get("samples") or line.per_s.get("completed_samples")
+    figures = [f"{rate:.4g} samples/s"] if rate else []
+    if line.scenario != "offline" and name in line.latency_ns:
+        figures.append(f"{name} {format_duration(line.latency_ns[name] / 1e9)}")
+    return ", ".join([f"{line.validity or 'no verdict'} (unverified)", *figures])
 
 
 def _bar(event: "Event") -> Any:

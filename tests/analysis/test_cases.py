@@ -213,7 +213,7 @@ def test_two_tunings_under_one_name_are_told_apart() -> None:
 
     half = dataclasses.replace(CASE, tuning=dataclasses.replace(CASE.tuning, precision="bf16"))
     names = [c.tuning_name for c in understood(spread(CASE, 20.0), spread(half, 10.0)).cases]
-    assert names == ["as-written precision=default", "as-written precision=bf16"]
+    assert names == ["as-written precision=default", "as-written bf16"]
 
 
 def test_full_run_totals_and_accuracy() -> None:

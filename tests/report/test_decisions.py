@@ -48,7 +48,7 @@ def test_the_readme_shows_what_the_command_prints(command: str, chunks: list[str
 
 def test_the_readme_shows_two_pieces_of_advice() -> None:
     assert [command.split()[:2] for command, _ in shown()] == [
-        ["advise", H200], ["advise", "results/cpu-2-core/cpu-threads"],
+        ["advise", H200], ["advise", "results/cpu/cpu-threads"],
     ]  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def test_a_report_with_prices_says_what_a_case_costs() -> None:
         (("advise", H200, "--for", "infer"), 1, "no case to infer"),
         (("advise", H200, "--price", "none.yaml"), 1, "cannot read none.yaml"),
         (("compare", H200, "--by", "runtime"), 1, "one runtime of each work"),
-        (("compare", H200, "results/cpu-2-core/ladder"), 1, "no case in common"),
+        (("compare", H200, "results/cpu/ladder"), 1, "no case in common"),
         (("compare", H200, H200, "-o", "/tmp/x.html"), 1, "written as .md, .txt, .json"),
     ],
 )

@@ -58,6 +58,11 @@ recipe:
   epochs: 3
 weights: {}
 calibration: 64
+load: []
+p99_limit_ms: null
+load_time: 5s
+load_minimums: full
+load_wait_ms: 1.5
 full: false
 accuracy_margin: 0.02
 baseline: auto
@@ -101,6 +106,7 @@ def test_every_key_is_read() -> None:
     assert (study.attempt_time, study.max_time, study.timeout) == (2.0, 5400.0, 600.0)
     assert (study.weights, study.calibration) == ({}, "minmax/64/train")
     assert study.calls == 300
+    assert (study.load, study.load_time, study.load_minimums) == ((), 5.0, "full")
 
 
 def test_defaults() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,23 @@ def test_a_case_runs_as_it_says(precision: str) -> None:
     made.close()
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the kernel lists no open files here")
+def test_nothing_is_reported_to_anybody(tmp_path: Path) -> None:
+    """Left alone, importing ONNX Runtime 1.32 opens a database of events to send, in the user's cache."""
+    code = (
+        "import os, breakeven.runtimes.onnxruntime, onnxruntime\n"
+        "links = ['/proc/self/fd/' + name for name in os.listdir('/proc/self/fd')]\n"
+        "print([os.readlink(link) for link in links if os.path.islink(link) and '.db' in os.readlink(link)])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != runtime.NO_TELEMETRY}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert found.stdout.strip() == "[]"
+    assert list(tmp_path.rglob("*.db")) == []
+
+
 def test_int8_names_its_recipe() -> None:
     seen = runtimes.load("onnxruntime").prepare(case("onnxruntime", "int8")).observed()
     assert seen["calibration"]["recipe"] == "minmax/64/train"
@@ -83,7 +103,8 @@ def test_a_call_on_another_batch_than_its_own_is_an_output_mismatch() -> None:
         """Its resident batches are those of the next turn."""
 
         def resident(self) -> list[Any]:
-            return [self.images((index + 1) * self.batch, self.batch) for index in range(3)]
+            first, *others = super().resident()
+            return [*others, first]
 
     loaded = inputs_of(case("onnxruntime"))
     inputs = Shifted(**{field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)})
@@ -210,3 +231,29 @@ def test_int8_for_tensorrt_is_signed_and_symmetric() -> None:
     assert zeros
     assert all(t.data_type == onnx.TensorProto.INT8 for t in zeros)
     assert all(not onnx.numpy_helper.to_array(t).any() for t in zeros)
+
+
+def test_engines_of_tensorrt_are_kept_nowhere_and_tf32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract R28: one that an earlier run built would make building look free."""
+    _, _, _, providers = modules()
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    assert providers.engine_options("fp16") == {
+        "trt_fp16_enable": "1", "trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0",
+    }  # fmt: skip
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "1"
+    assert "trt_fp16_enable" not in providers.engine_options("fp32")
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["default", "fp32", "tf32", "fp16"])
+@pytest.mark.parametrize("residency", ["device", "host"])
+def test_every_node_runs_on_the_gpu(precision: str, residency: str) -> None:
+    _, _, _, providers = modules()
+    if providers.CUDA not in ort.get_available_providers():
+        pytest.skip("this build of onnxruntime has no CUDA provider (onnxruntime-gpu has it)")
+    asked = case("onnxruntime", precision, model="resnet18", device=CUDA, residency=residency)
+    made = runtimes.load("onnxruntime").prepare(asked)
+    found = made.checks()
+    assert found["placement"]["found"].keys() == {providers.CUDA}
+    assert made.observed()["output_device"] == ("cuda:0" if residency == "device" else "cpu")

@@ -170,7 +170,7 @@ def test_without_torchao_the_install_line_is_named(monkeypatch: pytest.MonkeyPat
     from breakeven.runtimes.torch import quantized
 
     monkeypatch.setattr(quantized, "find_spec", lambda name: None)
-    with pytest.raises(Unsupported, match=r'pip install "breakeven\[int8\]"'):
+    with pytest.raises(Unsupported, match=r'pip install "breakeven\[torch,int8\]"'):
         prepare(precision="int8", calibration="minmax/8/train", **COMPILED)
 
 

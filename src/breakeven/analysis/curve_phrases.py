@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from breakeven.analysis import phrases
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding
+from breakeven.analysis.naming import short
 
 FEWEST_SAID = 3
 """Batches that make a sentence worth its line: two ratios speak for themselves."""
@@ -26,7 +27,7 @@ def break_even(finding: BreakEvenFinding) -> str:
     at = phrases.tuning(finding.tuning_name)
     where = f"({finding.model}, {at})"
     low, high = (f"{p.x:g}" for p in (finding.points[0], finding.points[-1]))
-    who = f"{_short(finding.candidate_label)} wins over {_short(finding.base_label)}"
+    who = f"{short(finding.candidate_label)} wins over {short(finding.base_label)}"
     match finding.answer:
         case "always":
             return phrases.cut(f"{who} at every batch measured, {low} to {high} {where}")
@@ -40,11 +41,6 @@ def break_even(finding: BreakEvenFinding) -> str:
             return phrases.cut(f"Which of {who.replace(' wins over ', ' and ')} wins turns more than once "
                                f"with the batch, in {turns} {where}")  # fmt: skip
     return phrases.cut(f"From which batch {who} cannot be told {where}: {known_ends(finding)}")
-
-
-def _short(label: str) -> str:
-    """A simulated device without its options: they fill a line and say nothing here."""
-    return ":".join(label.split(":")[:2]) if label.startswith("sim:") else label
 
 
 def batches(finding: BreakEvenFinding) -> str:

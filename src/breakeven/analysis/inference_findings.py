@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from breakeven.records.lines import Purpose, Scenario
+from breakeven.records.serving import Answer
 from breakeven.stats import Interval
 from breakeven.stats.knee import Fit
 
@@ -274,6 +276,54 @@ class GainFinding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LoadTrial:
+    """One process of a search: the rate asked for, LoadGen's verdict, and what it measured."""
+
+    per_s: float
+    purpose: Purpose
+    valid: bool
+    completed_per_s: float | None = None
+    p99_s: float | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadFinding:
+    """What MLPerf's LoadGen says of one case in one scenario, over its processes: unverified by MLCommons.
+
+    `valid` of `processes` were VALID on the settings given; `why` collects the reasons of the others, and of
+    those that came to no verdict. `per_s` are samples a second; in multi-stream, where LoadGen gives none, it
+    is None. `quantiles` of latency in seconds by name (of a query in multi-stream); its intervals, as that of
+    `per_s`, are Student t on the logs of processes. `least_s`: the least duration it was given. Of a server:
+    `limit_s`, its p99 limit, `answer`, what the search came to (None: it has not ended), `trials`; the
+    figures are then those of the processes that confirmed the answer. `empty`: share of the places of calls
+    that no sample filled.
+    """
+
+    case_id: str
+    scenario: Scenario
+    minimums: Literal["full", "shortened"]
+    least_s: float
+    processes: int
+    valid: int
+    why: tuple[str, ...] = ()
+    per_s: Interval | None = None
+    per_s_point: float | None = None
+    quantiles: Mapping[str, Interval] = field(default_factory=dict)
+    quantile_points_s: Mapping[str, float] = field(default_factory=dict)
+    empty: float | None = None
+    limit_s: float | None = None
+    wait_s: float | None = None
+    answer: Answer | None = None
+    trials: tuple[LoadTrial, ...] = ()
+    flags: tuple[str, ...] = ()
+    standing: str = "not an MLPerf result; not verified by MLCommons"
+    source: str = ""
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Inference:
     """All that a file's lines of inference say."""
 
@@ -283,6 +333,7 @@ class Inference:
     frontier: tuple[FrontierFinding, ...] = ()
     factors: tuple[FactorFinding, ...] = ()
     gains: tuple[GainFinding, ...] = ()
+    loads: tuple[LoadFinding, ...] = ()
 
     def of(self, source: str, case_id: str) -> InferenceFinding | None:
         """The finding of one case of one file."""

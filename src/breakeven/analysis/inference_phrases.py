@@ -18,7 +18,8 @@ from breakeven.analysis.inference_findings import (
     SaturationFinding,
 )
 from breakeven.analysis.inference_saturation import span
-from breakeven.analysis.naming import without_numerics
+from breakeven.analysis.load import load_sentences
+from breakeven.analysis.naming import short, without_numerics
 from breakeven.units import format_duration, format_ratio_interval
 
 MOST_DEVICES = 2
@@ -36,6 +37,7 @@ def inference_sentences(found: Inference, cases: Sequence[CaseFinding]) -> list[
     said += turns
     said += list(_saturations(found))[-1 if turns else 0 :]
     said += _frontiers(found, cases)
+    said += load_sentences(found.loads, cases)
     return said
 
 
@@ -53,7 +55,7 @@ def _gains(gains: Sequence[GainFinding], found: Inference) -> Iterator[str]:
 def gain(finding: GainFinding, outputs: Outputs) -> Iterator[str]:
     """What the fastest wins, its two factors, and how often it says the same as FP32: a sentence, or two."""
     whole = finding.whole
-    where = f"On {_short(finding.device_label)}, {finding.model} batch {finding.batch}"
+    where = f"On {short(finding.device_label)}, {finding.model} batch {finding.batch}"
     who = f"{whole.candidate_name} {whole.candidate_precision}"
     base = f"{whole.base_name} {whole.base_precision}"
     text = f"{where}: {who} is {_times(whole)} as fast as {base}{_doubt(whole) or _parts(finding)}"
@@ -63,7 +65,7 @@ def gain(finding: GainFinding, outputs: Outputs) -> Iterator[str]:
         return
     yield phrases.cut(text)
     if same:
-        yield phrases.cut(f"{who} on {_short(finding.device_label)}, batch {finding.batch}: {same}")
+        yield phrases.cut(f"{who} on {short(finding.device_label)}, batch {finding.batch}: {same}")
 
 
 def _doubt(whole: FactorFinding) -> str:
@@ -109,7 +111,7 @@ def _about(factor: FactorFinding) -> str:
 def later(finding: LaterFinding) -> str:
     """Whether the faster device saturates later."""
     many = phrases.two_digits(finding.rates)
-    who = f"{_short(finding.faster)}, {many}x as fast as {_short(finding.slower)}, saturates {finding.answer}"
+    who = f"{short(finding.faster)}, {many}x as fast as {short(finding.slower)}, saturates {finding.answer}"
     batches = f"B90 {span(finding.faster_batch)} against {span(finding.slower_batch)}"
     return phrases.cut(f"{who}: {batches} ({finding.model}, {finding.tuning_name} {finding.precision})")
 
@@ -125,7 +127,7 @@ def _saturations(found: Inference) -> Iterator[str]:
 
 def saturation(finding: SaturationFinding) -> str:
     """From which batch a device is saturated, and the knee below which a larger batch is free."""
-    where = f"{_short(finding.device_label)} ({finding.model}, {finding.tuning_name} {finding.precision})"
+    where = f"{short(finding.device_label)} ({finding.model}, {finding.tuning_name} {finding.precision})"
     reach = finding.reach(0.9)
     if reach.answer == "cannot be told":
         why = f": {reach.reason}" if reach.reason else ""
@@ -165,7 +167,7 @@ def frontier(finding: FrontierFinding, cases: dict[str, CaseFinding]) -> str:
         what = f"{name} at batch {point.batch}"
         figure = format_duration(point.call_s) if aim == "latency" else f"{point.images_per_s:,.0f} images/s"
         ends.append(f"for {aim} {what} ({figure})")
-    where = f"{len(finding.points)} of {finding.candidates} cases on {_short(finding.device_label)}"
+    where = f"{len(finding.points)} of {finding.candidates} cases on {short(finding.device_label)}"
     return phrases.cut(f"{where} are beaten by none; {ends[0]}, {ends[1]}")
 
 
@@ -176,10 +178,5 @@ def _left_out(found: Inference, cases: Sequence[CaseFinding]) -> Iterator[str]:
         return
     case = next(c for c in cases if (c.source, c.case_id) == (out[0].source, out[0].case_id))
     name = f"{without_numerics(case.tuning_name)} {case.case.tuning.precision}"
-    who = f"{name} on {_short(case.device_label)}: {out[0].outputs.failed}"
+    who = f"{name} on {short(case.device_label)}: {out[0].outputs.failed}"
     yield phrases.cut(f"{len(out)} of {len(found.cases)} cases failed a check and are not ranked; {who}")
-
-
-def _short(label: str) -> str:
-    """A simulated device without its options: they fill a line and say nothing here."""
-    return ":".join(label.split(":")[:2]) if label.startswith("sim:") else label

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breakeven.records.case import Tuning
+from breakeven.records.case import PRECISIONS, Tuning
 from breakeven.records.lines import Attempt
 
 
@@ -23,7 +23,8 @@ def preset_of(attempts: Sequence[Attempt]) -> str:
 def tuning_labels(cases: Sequence[Sequence[Attempt]]) -> dict[str, str]:
     """Case_id -> a name of its tuning that no other tuning of the same work on the same device has.
 
-    Where an axis such as precision varies under one preset, its value is added.
+    Where an axis such as precision varies under one preset, its value is added; a calibration only where one
+    precision has several.
     """
     groups: dict[tuple[str, str, str], list[Attempt]] = {}
     for attempts in cases:
@@ -34,13 +35,23 @@ def tuning_labels(cases: Sequence[Sequence[Attempt]]) -> dict[str, str]:
         for member in members:
             others = [m.tuning for m in members if m is not member]
             changed = _settings(member.tuning, others)
-            labels[member.case_id] = " ".join([name, *(f"{key}={value}" for key, value in changed)])
+            alike = [other for other in others if other.precision == member.tuning.precision]
+            if all(other.calibration == member.tuning.calibration for other in alike):
+                changed = [(key, value) for key, value in changed if key != "calibration"]
+            labels[member.case_id] = " ".join([name, *(_word(key, value) for key, value in changed)])
     return labels
+
+
+def _word(key: str, value: Any) -> str:
+    """A setting in a label: a precision says by itself what it is."""
+    return str(value) if key == "precision" and value != "default" else f"{key}={value}"
 
 
 def without_numerics(label: str) -> str:
     """The label of a tuning without the precision and calibration that tell it from others."""
-    return " ".join(w for w in label.split(" ") if not w.startswith(("precision=", "calibration=")))
+    first, *rest = label.split(" ")
+    added = ("precision=", "calibration=")
+    return " ".join([first, *(w for w in rest if w not in PRECISIONS and not w.startswith(added))])
 
 
 def _settings(tuning: Tuning, others: Sequence[Tuning]) -> list[tuple[str, Any]]:
@@ -72,3 +83,8 @@ def text(study: Mapping[str, Any], key: str) -> str | None:
     """A text of the study, None where there is none."""
     value = study.get(key)
     return value if isinstance(value, str) and value else None
+
+
+def short(label: str) -> str:
+    """A simulated device without its options: they fill a line and say nothing in a sentence."""
+    return ":".join(label.split(":")[:2]) if label.startswith("sim:") else label

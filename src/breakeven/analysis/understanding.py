@@ -34,6 +34,7 @@ from breakeven.analysis.inference_frontier import frontier_of
 from breakeven.analysis.inference_saturation import later_of, saturation_of
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.ladder import ladders_of
+from breakeven.analysis.load import loads_of
 from breakeven.analysis.machines import core_loop_ns, cores_of, identical_cores, machine
 from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
@@ -208,6 +209,7 @@ def _inference(shown: Sequence[Measured], results: Results, shares: Sequence[Sha
         frontier=tuple(frontier_of(served)),
         factors=tuple(factors),
         gains=tuple(gains),
+        loads=tuple(loads_of(results, [one.finding for one in served])),
     )
 
 

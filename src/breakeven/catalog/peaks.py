@@ -1,16 +1,17 @@
-"""Theoretical peaks of GPUs, from their datasheets: dense rates, each number with its source and date.
+"""Theoretical peaks of the GPUs whose rates are known in every precision: upper bounds on what was measured.
 
-Knows nothing about what was measured. A GPU that is not in the table has no peak here: nothing is guessed.
+Knows nothing about what was measured. A GPU that is not in the catalog, or not wholly, has no peak here.
 """
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 
-MAKER = "NVIDIA "
-"""Drivers before 470 left the maker's name out of a board's, later ones put it first."""
+from breakeven.catalog.gpus import Gpu, gpu_in_machine
+
+EARLY = ("fp32", "fp16")
+AMPERE = ("fp32", "tf32", "fp16", "bf16", "int8")
+AMPERE_FROM = "2020-05"
+"""NVIDIA's GPUs from this month on have TF32, BF16 and INT8 products."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +24,6 @@ class GpuPeak:
     """
 
     gpu: str
-    memory_gib: int | None
     rates: Mapping[str, float]
     bandwidth_gb_per_s: float
     board_w: float
@@ -32,34 +32,25 @@ class GpuPeak:
 
 
 def gpu_peak(name: str, memory_gib: float | None = None) -> GpuPeak | None:
-    """The GPU that NVML calls `name`, None if it is not in the table.
+    """The peaks of the GPU that NVML calls `name`; None if it is not known, or a rate of it is not.
 
-    Where one name covers boards that differ (RTX 3050), the memory has to agree too.
+    A bound with one rate missing would refuse what runs in that precision. Where one name covers boards
+    that differ (RTX 3050), the memory has to agree too.
     """
-    found = _table().get(name.removeprefix(MAKER).strip())
-    if found is None or (found.memory_gib is not None and found.memory_gib != memory_gib):
+    gpu = gpu_in_machine(name, None if memory_gib is None else memory_gib * 1024)
+    return None if gpu is None else _peak(gpu)
+
+
+def _peak(gpu: Gpu) -> GpuPeak | None:
+    needed = AMPERE if gpu.release_date >= AMPERE_FROM else EARLY
+    # Matrix units may clock lower than FP32 lanes (H100): without their own clock their bound is not known.
+    if gpu.board_w is None or gpu.tensor_clock_mhz is None or not set(needed) <= set(gpu.rates):
         return None
-    return found
-
-
-@lru_cache(maxsize=1)
-def _table() -> dict[str, GpuPeak]:
-    text = (files("breakeven.catalog") / "peaks.csv").read_text(encoding="utf-8")
-    rows: dict[str, list[dict[str, str]]] = {}
-    for row in csv.DictReader(text.splitlines()):
-        rows.setdefault(row["gpu"], []).append(row)
-    return {gpu: _gpu(gpu, mine) for gpu, mine in rows.items()}
-
-
-def _gpu(gpu: str, rows: list[dict[str, str]]) -> GpuPeak:
-    values = {row["field"]: float(row["value"]) for row in rows}
-    memory = rows[0]["memory_gib"]
     return GpuPeak(
-        gpu=gpu,
-        memory_gib=int(memory) if memory else None,
-        rates={name.partition("_")[0]: value for name, value in values.items() if name.endswith("op_per_s")},
-        bandwidth_gb_per_s=values["bandwidth_gb_per_s"],
-        board_w=values["board_w"],
-        clock_mhz=values["clock_mhz"],
-        sources={row["field"]: f"{row['source']} ({row['as_of']})" for row in rows},
+        gpu=gpu.name,
+        rates={name: rate for name, rate in gpu.rates.items() if name != "fp16_fp32"},
+        bandwidth_gb_per_s=gpu.bandwidth_gb_per_s,
+        board_w=gpu.board_w,
+        clock_mhz=gpu.tensor_clock_mhz,
+        sources=gpu.sources,
     )

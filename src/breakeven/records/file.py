@@ -17,7 +17,7 @@ from typing import Any
 
 from breakeven.errors import UserError
 from breakeven.records.canonical import canonical, to_json
-from breakeven.records.lines import ADDED, KINDS, Attempt, Ceiling, Check, Fingerprint, Line, StudyLine
+from breakeven.records.lines import ADDED, KINDS, Attempt, Ceiling, Check, Fingerprint, Line, Load, StudyLine
 
 NAME = "results.jsonl"
 LOCK_NAME = "lock"
@@ -46,6 +46,10 @@ class Results:
     @property
     def fingerprints(self) -> tuple[Fingerprint, ...]:
         return tuple(line for line in self.lines if isinstance(line, Fingerprint))
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        return tuple(line for line in self.lines if isinstance(line, Load))
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:

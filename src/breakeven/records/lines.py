@@ -1,4 +1,4 @@
-"""The kinds of line in results.jsonl: study, fingerprint, ceiling, check, attempt.
+"""The kinds of line in results.jsonl: study, fingerprint, ceiling, check, attempt, load.
 
 Knows nothing about files or statistics: raw facts only, nothing derived is stored. Units stand in the keys.
 """
@@ -42,6 +42,9 @@ Region = Literal["train_step", "infer_call", "infer_stream", "train_run", "eval"
 SAMPLED: Mapping[Task, Region] = {"train": "train_step", "infer": "infer_stream"}
 """The region of a sampled attempt, by task."""
 Purpose = Literal["measure", "select", "confirm"]
+Scenario = Literal["single-stream", "multi-stream", "server", "offline"]
+SCENARIOS: tuple[Scenario, ...] = ("single-stream", "multi-stream", "server", "offline")
+"""How MLPerf's LoadGen asks: sample after sample, eight by eight, at random times, all at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,13 +230,77 @@ class Ceiling:
         return f"{self.fingerprint_id}/ceiling/{self.device_label}/{self.name}/{self.started_utc}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """What MLPerf's LoadGen made of one process that answered its queries; LoadGen is the clock, not ours.
+
+    `settings` are those it was given, by its own names; `minimums` whether these are MLPerf's or shortened
+    (an MLPerf result it is never: MLCommons has not verified it). `validity` and `invalid_reasons` are its
+    verdict on those settings, `latency_ns` (`min`, `mean`, `max`, `p50` to `p99.9`; of a query in
+    multi-stream, else of a sample) and `per_s` its figures. `served` is how calls answered: samples asked,
+    calls made, places of a call that stayed empty. `search`: bounds of a search for the greatest rate that
+    this trial is part of. `logs`: LoadGen's own, by file relative to the results and sha256.
+    """
+
+    kind: Literal["load"] = "load"
+    schema: str = SCHEMA
+    case_id: str
+    work_id: str
+    tuning_id: str
+    work: Work
+    tuning: Tuning
+    device: Device
+    tuning_name: str | None = None
+    scenario: Scenario
+    replicate: int
+    attempt: int = 0
+    purpose: Purpose = "measure"
+    order_index: int
+    parent_id: str | None = None
+    started_utc: str
+    outcome: Outcome
+    reason: str | None = None
+    flags: tuple[str, ...] = ()
+    settings: Mapping[str, Any]
+    minimums: Literal["full", "shortened"]
+    search: Mapping[str, float] | None = None
+    validity: Literal["VALID", "INVALID"] | None = None
+    invalid_reasons: tuple[str, ...] = ()
+    latency_ns: Mapping[str, int] = field(default_factory=dict)
+    per_s: Mapping[str, float] = field(default_factory=dict)
+    served: Mapping[str, Any] = field(default_factory=dict)
+    logs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    loadgen: str | None = None
+    startup_ns: int | None = None
+    compile: Mapping[str, Any] | None = None
+    energy: Mapping[str, Any] | None = None
+    clocks: Mapping[str, Any] | None = None
+    contention: Mapping[str, Any] | None = None
+    memory: Mapping[str, float] = field(default_factory=dict)
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    fingerprint_id: str | None = None
+    nulls: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def case(self) -> Case:
+        return Case(work=self.work, tuning=self.tuning, device=self.device)
+
+    @property
+    def load_id(self) -> str:
+        """`CASE/load-SCENARIO/PURPOSE/rREPLICATE/aATTEMPT`: how findings name this line."""
+        return f"{self.case_id}/load-{self.scenario}/{self.purpose}/r{self.replicate}/a{self.attempt}"
+
+
 ADDED: tuple[tuple[str, ...], ...] = (("calls_ns",), ("work", "weights"))
 """Fields of an attempt that schema 1.0 had not: left out of a line where they say nothing, so that an old
 line is written again as it was."""
 
-Line = Attempt | Check | StudyLine | Fingerprint | Ceiling
+Line = Attempt | Check | StudyLine | Fingerprint | Ceiling | Load
 KINDS: dict[str, type[Any]] = {
     "attempt": Attempt, "check": Check, "study": StudyLine, "fingerprint": Fingerprint, "ceiling": Ceiling,
+    "load": Load,
 }  # fmt: skip
 
 

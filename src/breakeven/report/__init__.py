@@ -3,7 +3,9 @@
 Knows nothing about records or statistics: what is shown was worked out before.
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from breakeven.analysis.findings import Understanding
 from breakeven.errors import UserError
@@ -12,40 +14,76 @@ from breakeven.report.json import document
 from breakeven.report.text import text
 from breakeven.report.view import Report
 
-__all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_text"]
+if TYPE_CHECKING:
+    from breakeven.analysis.published import PublishedFindings
+    from breakeven.analysis.trend import Trend
+
+__all__ = [
+    "SUFFIXES",
+    "Report",
+    "build",
+    "document",
+    "only_claims",
+    "text",
+    "write",
+    "write_text",
+    "write_trend",
+]
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
 
 
-def write(report: Report, understanding: Understanding, path: str | Path) -> None:
+def write(
+    report: Report,
+    understanding: Understanding,
+    path: str | Path,
+    beside: "PublishedFindings | None" = None,
+) -> None:
     """Writes the report in the format of the path's suffix, whole or not at all.
 
     UserError, one line, for a suffix that is not known, for charts without the report extra, for a picture
     of a report without a chart, and for a path that cannot be written.
     """
-    target = Path(path)
-    content = _content(report, understanding, target.suffix.lower())
+    from breakeven.report import csv
+
+    _write(report, Path(path), lambda: document(understanding, beside), lambda: csv.sheet(understanding))
+
+
+def _write(
+    report: Report, target: Path, findings: Callable[[], Mapping[str, Any]], rows: Callable[[], str]
+) -> None:
+    content = _content(report, target.suffix.lower(), findings, rows)
     try:
         _replace(target, content if isinstance(content, bytes) else content.encode("utf-8"))
     except OSError as error:
         raise UserError(f"cannot write {target}: {error.strerror or error}") from error
 
 
-def _content(report: Report, understanding: Understanding, suffix: str) -> str | bytes:
+def write_trend(found: "Trend", path: str | Path) -> None:
+    """Writes a trend in the format of the path's suffix, whole or not at all. UserError as `write`."""
+    from breakeven.report import trend
+
+    made = trend.report(found)
+    _write(made, Path(path), lambda: trend.document(found), lambda: trend.sheet(found))
+
+
+def _content(
+    report: Report, suffix: str, findings: Callable[[], Mapping[str, Any]], rows: Callable[[], str]
+) -> str | bytes:
     # Imported here: printing a text needs neither a template nor a chart.
     import json
 
-    from breakeven.report import charts, csv, html, markdown
+    from breakeven.report import charts, html, markdown
 
     match suffix:
         case ".html":
-            return html.page(report, understanding)
+            return html.page_of(report, findings(), rows())
         case ".md":
             return markdown.markdown(report)
         case ".csv":
-            return csv.sheet(understanding)
+            return rows()
         case ".json":
-            return json.dumps(document(understanding), indent=2, allow_nan=False) + "\n"
+            return json.dumps(findings(), indent=2, allow_nan=False) + "\n"
         case ".txt":
             return text(report)
         case ".svg" | ".png":

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from breakeven import units
 from breakeven.analysis.advise_findings import Prices
 from breakeven.analysis.findings import Understanding
+from breakeven.analysis.published import PublishedFindings
 from breakeven.report import (
     claims,
     comparisons,
@@ -19,7 +20,9 @@ from breakeven.report import (
     inference_batches,
     inference_wins,
     ladder,
+    load,
     measurements,
+    published,
     shares,
 )
 from breakeven.report.names import Names, names_of, tuning_of
@@ -33,6 +36,8 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     inference_wins.runtimes,
     inference.outputs,
     inference.rates,
+    load.load,
+    load.trials,
     inference_batches.saturation,
     inference_batches.later,
     inference.frontier,
@@ -71,13 +76,21 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
 )
 
 
-def build(understanding: Understanding, prices: Prices | None = None) -> Report:
-    """The report of one study: everything that any format shows; with prices also what it costs."""
+def build(
+    understanding: Understanding,
+    beside: PublishedFindings | None = None,
+    prices: Prices | None = None,
+) -> Report:
+    """The report of one study: everything that any format shows.
+
+    With published values or prices where they are given.
+    """
     names = names_of(understanding)
     sections = [make(understanding, names) for make in SECTIONS]
     if prices is not None:
         place = SECTIONS.index(measurements.work) + 1
         sections.insert(place, costs.costs(understanding, names, prices))
+    sections += published.sections(beside, names) if beside else ()
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)
     return Report(

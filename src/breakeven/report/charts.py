@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.report import inference_charts
+from breakeven.report import inference_charts, trend_chart
 from breakeven.report.drawing import WIDTH, log_axis, paged, points, ratio_channel, rule, series
 from breakeven.report.view import Chart
 
@@ -51,6 +51,7 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "samples": _samples,
         "batch": _batch,
         "shares": _shares,
+        "trend": trend_chart.draw,
         "saturation": inference_charts.saturation,
         "factors": inference_charts.factors,
         "frontier": inference_charts.frontier,

@@ -6,8 +6,10 @@ is escaped here, and a content policy forbids every request.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 from breakeven.analysis.findings import Understanding
 from breakeven.report import charts
@@ -41,7 +43,12 @@ class Evidence:
 
 
 def page(report: Report, understanding: Understanding) -> str:
-    """The text of the HTML file. UserError without the report extra."""
+    """The text of the HTML file of a study's report. UserError without the report extra."""
+    return page_of(report, document(understanding), sheet(understanding))
+
+
+def page_of(report: Report, findings: Mapping[str, Any], rows: str) -> str:
+    """The text of the HTML file of any report, its findings as JSON values and its rows as CSV inside."""
     import jinja2
     from markupsafe import Markup
 
@@ -56,7 +63,7 @@ def page(report: Report, understanding: Understanding) -> str:
         style=Markup(_resource("report.css")),
         script=Markup(script_safe(_resource("report.js"))),
         vega=Markup(script_safe(charts.javascript())) if report.charts else "",
-        data=Markup(_embedded(report, understanding)),
+        data=Markup(_embedded(report, findings, rows)),
         filter_from=FILTER_FROM,
         title_of=title_of,
         evidence=evidence(report),
@@ -112,13 +119,13 @@ def script_safe(code: str) -> str:
     return re.sub(r"<(?=/script|!--)", r"\\x3c", code, flags=re.IGNORECASE)
 
 
-def _embedded(report: Report, understanding: Understanding) -> str:
+def _embedded(report: Report, findings: Mapping[str, Any], rows: str) -> str:
     """Charts and data as JSON in which no tag can begin."""
     specs = {chart.name: charts.spec(chart, ink=charts.PAGE_INK) for chart in report.charts}
     for spec in specs.values():
         # The section's heading says it already.
         spec.pop("title", None)
-    content = {"charts": specs, "findings": document(understanding), "csv": sheet(understanding)}
+    content = {"charts": specs, "findings": findings, "csv": rows}
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

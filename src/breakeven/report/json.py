@@ -7,14 +7,19 @@ import math
 from typing import Any
 
 from breakeven.analysis.findings import Understanding
+from breakeven.analysis.published import PublishedFindings
 from breakeven.records.canonical import to_json
 
 SCHEMA = "breakeven.report/1"
 
 
-def document(understanding: Understanding) -> dict[str, Any]:
-    """Plain JSON values; what is not finite is null, for JSON has no other numbers."""
-    return {"schema": SCHEMA, **plain(understanding)}
+def document(understanding: Understanding, beside: PublishedFindings | None = None) -> dict[str, Any]:
+    """Plain JSON values; what is not finite is null, for JSON has no other numbers.
+
+    `published` is there where published values were asked for.
+    """
+    found = plain(understanding)
+    return {"schema": SCHEMA, **found} | ({"published": to_json(beside)} if beside else {})
 
 
 def plain(findings: object) -> dict[str, Any]:

@@ -60,7 +60,8 @@ class Chart:
     """What a chart shows: one mapping a mark. `kind` names the drawing, `name` is unique in a report."""
 
     kind: Literal[
-        "ladder", "scale", "ratios", "samples", "batch", "shares", "saturation", "factors", "frontier"
+        "ladder", "scale", "ratios", "samples", "batch", "shares", "saturation", "factors", "frontier",
+        "trend",
     ]  # fmt: skip
     name: str
     title: str

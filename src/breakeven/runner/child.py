@@ -19,6 +19,7 @@ from breakeven.records.canonical import to_json
 from breakeven.records.case import Case, Device, parse_device
 from breakeven.records.lines import SAMPLED, Epoch
 from breakeven.runner import checkpoint
+from breakeven.runner.load import driving
 from breakeven.runner.wire import case_from_json
 from breakeven.timing import (
     Parts,
@@ -28,6 +29,7 @@ from breakeven.timing import (
     Samples,
     built,
     elapsed,
+    sample_calls,
     sample_inference,
     sample_peak,
     sample_training,
@@ -38,7 +40,7 @@ from breakeven.timing.cpu import core_ids_for, offered_cores
 from breakeven.timing.probes import Baseline, gpu_baseline, probes_for
 from breakeven.timing.probes.energy import NO_IDLE
 from breakeven.timing.readings import Null
-from breakeven.timing.watching import Metered
+from breakeven.timing.watching import Metered, watching
 
 EVENT_FD = "BREAKEVEN_EVENT_FD"
 """Environment variable that tells a child which descriptor its events go to."""
@@ -57,6 +59,9 @@ Runtime's arena, OpenVINO."""
 LOSSES_KEPT = 20
 """Losses of the first steps in a line: enough to compare two devices, small enough for a thousand lines."""
 
+WARM_S = 1.0
+"""Seconds of calls before LoadGen begins, warm-up and after: it has none of its own, and MLPerf allows it."""
+
 CEILING_PROBES = ("contention", "clocks")
 """What is watched beside a ceiling: did others use the machine, were its clocks held down."""
 
@@ -73,7 +78,7 @@ def emit(event_fd: int, event: Mapping[str, Any]) -> None:
 
 
 def main(request: Mapping[str, Any], event_fd: int) -> None:
-    """Runs a request (`what`: attempt, full, check, ceilings), emits {"event": "result", "result": {...}}."""
+    """Runs a request (`what`: attempt, full, load, check, ceilings) and emits its result as an event."""
     signal.signal(signal.SIGTERM, ask_to_stop)
     result = _outcome(request, event_fd)
     emit(event_fd, {"event": "result", "token": request["token"], "result": result})
@@ -102,7 +107,7 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
         with _prepared(case) as (prepared, startup_ns):
             if prepared.meter is not None:
                 probes["energy"] = Metered(prepared.meter)
-            run = {"attempt": _attempt, "full": _full}[request["what"]]
+            run = {"attempt": _attempt, "full": _full, "load": _load}[request["what"]]
             compiled = built(prepared)
             result = run(case, prepared, request, event_fd, probes)
             facts = _facts(prepared, startup_ns, request)
@@ -377,3 +382,25 @@ def _full(
         identity = checkpoint.save_weights(trained, prepared.export())
         result["observed"] = {"trained_weights": {"file": trained.name, "identity": identity}}
     return result | {"accuracy": kept[-1].accuracy}
+
+
+def _load(
+    case: Case,
+    prepared: runtimes.Prepared,
+    request: Mapping[str, Any],
+    event_fd: int,
+    probes: Mapping[str, Probe],
+) -> Result:
+    """Queries of MLPerf's LoadGen, answered by the warm case. Nothing here is timed by us."""
+    sample_calls(prepared, budget_s=WARM_S)
+    prepared.reset_memory()
+    before = dict(prepared.counters())
+    with watching(probes) as seen:
+        found = driving.drive(prepared, request)
+    after = prepared.counters()
+    result = _watched(seen)
+    result["memory"] |= dict(prepared.memory())
+    result |= found
+    if moved := ", ".join(name for name in after if after[name] != before.get(name)):
+        result |= {"outcome": "invalid", "reason": f"compiled or retraced while LoadGen asked: {moved}"}
+    return result

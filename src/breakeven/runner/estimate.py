@@ -3,6 +3,7 @@
 Knows nothing about how a case is measured.
 """
 
+from breakeven.runner.load.settings import FULL_MS, answering
 from breakeven.runner.plan import Plan
 from breakeven.workloads import data as data_sets
 from breakeven.workloads.layers import forward_flops
@@ -40,6 +41,8 @@ def estimate_seconds(plan: Plan, *, attempt_time: float | None = None) -> tuple[
         again += parents * PARENT_OVERHEAD[end] * (1 + study.replicates) if study.best else 0.0
         again += _compiled_again(plan)[end] * WARM_COMPILE[end] if real else 0.0
         ends.append(replicates * once + again + whole[end])
+    if study.load:
+        ends = [end + s for end, s in zip(ends, _load_runs(plan), strict=True)]
     if study.max_time is not None:
         ends = [min(end, study.max_time) for end in ends]
     return ends[0], ends[1]
@@ -63,6 +66,16 @@ def _compiled_again(plan: Plan) -> tuple[int, int]:
     tried = sum(item.case.tuning.compile_mode is not None for item in plan.candidates)
     some = tried or any(item.case.tuning.compile_mode is not None for item in plan.cases)
     return tried, best_attempts(plan)[1] if some else 0
+
+
+def _load_runs(plan: Plan) -> tuple[float, float]:
+    """Seconds of LoadGen's runs: a search takes some 6 to 12 trials before it is confirmed."""
+    study = plan.study
+    each = FULL_MS / 1000 if study.load_minimums == "full" else study.load_time
+    pairs, _ = answering(plan.cases, study.load)
+    searches = sum(scenario == "server" for _, scenario in pairs)
+    low, high = ((len(pairs)) * study.replicates + searches * trials for trials in (6, 12))
+    return low * (each + PARENT_OVERHEAD[0]), high * (2 * each + PARENT_OVERHEAD[1])
 
 
 def _full_runs(plan: Plan) -> tuple[float, float]:

@@ -10,6 +10,10 @@ from breakeven.errors import UserError
 from breakeven.runner.document import Document, Path, one_line, parse_value, show
 from breakeven.runner.study import AXES
 
+LISTS = (*AXES, "load")
+"""Keys that hold several values."""
+NAMED = {"p99_limit_ms": "max-p99"}
+"""Keys whose flag has another name."""
 VERBATIM = ("name", "title")
 """Keys whose text stays text: a study may be named 2026."""
 
@@ -30,7 +34,7 @@ def overridden(document: Document, overrides: Mapping[str, Any]) -> Document:
         if given is None or key == "set":
             continue
         key = key.replace("-", "_")
-        flag = "--" + key.replace("_", "-")
+        flag = "--" + NAMED.get(key, key.replace("_", "-"))
         _put(values, where, (key,), _typed(key, given, flag), flag)
     for text in _texts(overrides.get("set")):
         path, value, flag = _assignment(text)
@@ -46,7 +50,7 @@ def _typed(key: str, given: Any, flag: str) -> Any:
     """Text as YAML; an axis given as text, or as several, is split at commas."""
     if key in VERBATIM:
         return given
-    if key not in AXES:
+    if key not in LISTS:
         return parse_value(given, flag) if isinstance(given, str) else given
     out: list[Any] = []
     for item in given if isinstance(given, (list, tuple)) else [given]:

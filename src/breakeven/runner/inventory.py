@@ -9,6 +9,7 @@ from typing import Any
 from breakeven import __version__, runtimes
 from breakeven.errors import UserError
 from breakeven.records.tuning import INFERENCE, LADDERS, PRESETS, preset_used
+from breakeven.runner import facts
 from breakeven.runner.document import nearest
 from breakeven.runner.estimate import best_attempts, estimate_seconds
 from breakeven.runner.plan import Plan, PlannedCase
@@ -18,11 +19,11 @@ from breakeven.runner.survey import Survey, survey
 Row = dict[str, Any]
 
 
-def rows(what: str) -> list[Row]:
-    """The rows of `breakeven list WHAT`. Raises UserError for a WHAT that does not exist."""
+def rows(what: str, *, brief: bool = False) -> list[Row]:
+    """The rows of `breakeven list WHAT`; `brief`: what fits a screen. UserError for another WHAT."""
     if what not in LISTS:
         raise UserError(f"nothing to list under {what!r}{nearest(what, LISTS)}")
-    return LISTS[what]()
+    return SCREENS[what]() if brief and what in SCREENS else LISTS[what]()
 
 
 def studies() -> list[Row]:
@@ -102,7 +103,13 @@ def devices() -> list[Row]:
         for place in answer.places:
             row = seen.setdefault(
                 place.label,
-                {"device": place.label, "name": place.name, "memory_mib": place.memory_mib, "runtimes": []},
+                {
+                    "device": place.label,
+                    "name": place.name,
+                    "memory_mib": place.memory_mib,
+                    "runtimes": [],
+                    "facts": facts.of_device(place.label, place.name, place.memory_mib),
+                },
             )
             row["runtimes"].append(name)
     return [row | {"runtimes": ", ".join(row["runtimes"])} for row in seen.values()]
@@ -129,7 +136,16 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
     "devices": devices,
     "runtimes": runtime_rows,
     "data": data_sets,
+    "gpus": facts.gpu_rows,
+    "cpus": facts.cpu_rows,
+    "published": facts.published_rows,
 }
+SCREENS: dict[str, Callable[[], list[Row]]] = {
+    "gpus": facts.gpus_on_a_screen,
+    "cpus": facts.cpus_on_a_screen,
+    "published": facts.published_on_a_screen,
+}
+CREDITS: Mapping[str, str] = {"gpus": facts.CREDIT, "cpus": facts.CREDIT}
 
 
 def doctor(*, ceilings: bool = False, say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def measure_round(
         if replicate != last_replicate:
             close_seats(session)  # replicates of a case never share a parent
             last_replicate = replicate
-        stopped = _why_stop(session)
+        stopped = why_stop(session)
         if stopped:
             return stopped
         if not _missing(session, planned.case, replicate, purpose):
@@ -60,7 +60,8 @@ def measure_round(
     return None
 
 
-def _why_stop(session: Session) -> str | None:
+def why_stop(session: Session) -> str | None:
+    """Why no further process is begun, None if one is: the user's wish, or the time a study may take."""
     if session.hurry():
         return "interrupted"
     limit = session.study.max_time

@@ -22,6 +22,7 @@ from breakeven.records.lines import (
 )
 from breakeven.records.replicates import looks_of
 from breakeven.runner import best, ceilings, full
+from breakeven.runner.load import rounds as load
 from breakeven.runner.plan import Plan
 from breakeven.runner.rounds import measure_round
 from breakeven.runner.session import (
@@ -63,6 +64,7 @@ def run(
     if not plan.cases:
         reasons = "; ".join(dict.fromkeys(f"{skip.what}: {skip.reason}" for skip in plan.skips))
         raise UserError(f"nothing can run here: {reasons or 'the study has no case'}"[:300])
+    load.require(study)
     with results_file.locked(folder):
         path = folder / results_file.NAME
         if fresh:
@@ -81,7 +83,7 @@ def run(
             stopped=stopped,
             attempts=session.done,
             outcomes=session.outcomes,
-            reused=len(session.attempts()) - sum(session.outcomes.values()),
+            reused=len(session.attempts()) + len(session.loads()) - sum(session.outcomes.values()),
         )
 
 
@@ -92,6 +94,7 @@ def _set_aside(path: Path) -> None:
         while (old := path.with_name(f"results-before-{number}.jsonl")).exists():
             number += 1
         path.rename(old)
+        load.set_aside(path.parent, number)
     full.forget_checkpoints(path.parent)
 
 
@@ -160,6 +163,8 @@ def _measure(session: Session) -> str | None:
         session.tell("note", text=f"{len(wider)} of {len(more)} intervals are too wide: more processes")
         wanted = more
     if study.best and (stopped := best.choose_and_confirm(session)):
+        return stopped
+    if study.load and (stopped := load.run_all(session)):
         return stopped
     return full.run_all(session) if study.full else None
 

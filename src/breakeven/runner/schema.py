@@ -32,6 +32,7 @@ from breakeven.runner.values import (
     EnvValue,
     Execution,
     Factor,
+    Milliseconds,
     Models,
     Number,
     Precision,
@@ -39,6 +40,7 @@ from breakeven.runner.values import (
     PresetName,
     RuntimeName,
     Runtimes,
+    Scenarios,
     Seconds,
     Seed,
     Seeds,
@@ -161,7 +163,7 @@ class ExcludeKeys(Keys):
 class StudyKeys(Keys):
     """A study: what to measure (axes), how the work is trained, and how well to measure it (protocol)."""
 
-    axes = (*AXES, "exclude")
+    axes = (*AXES, "exclude", "load")
     name: Slug | None = Field(None, description="names the results folder; the file's name if left out")
     title: Text | None = Field(None, description="one line for people")
     task: Literal["train", "infer"] = "train"
@@ -188,6 +190,20 @@ class StudyKeys(Keys):
     calibration: CalibrationSource = Field(
         "minmax/256/train",
         description="how int8 finds its ranges: a number of training images, a recipe, or a folder",
+    )
+    load: Scenarios = Field(
+        (),
+        description="of inference: MLPerf's LoadGen asks; single-stream, multi-stream, server, offline, all",
+    )
+    p99_limit_ms: Milliseconds | None = Field(
+        None, description="the server's: the greatest rate is searched at which 99 % are answered in time"
+    )
+    load_time: Seconds = Field(10.0, description="seconds LoadGen asks at least; MLPerf asks 600")
+    load_minimums: Literal["shortened", "full"] = Field(
+        "shortened", description="full: MLPerf's least durations and queries instead of load_time"
+    )
+    load_wait_ms: Annotated[Number, Field(ge=0, le=1e6)] = Field(
+        0.0, description="how long the server waits at most for a batch to fill"
     )
     full: Truth = Field(False, description="train whole runs instead of sampling steps")
     accuracy_margin: Share = Field(

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from breakeven.records import file as results_file
 from breakeven.records.canonical import canonical, to_json
 from breakeven.records.case import Case
-from breakeven.records.lines import SCHEMA, Attempt, Line, Purpose, Region
+from breakeven.records.lines import SCHEMA, Attempt, Line, Load, Purpose, Region
 from breakeven.runner.events import number as finite
 from breakeven.runner.plan import Plan, PlannedCase
 from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open_seat
@@ -70,6 +70,9 @@ class Session:
     def attempts(self) -> list[Attempt]:
         return [line for line in self.lines if isinstance(line, Attempt)]
 
+    def loads(self) -> list[Load]:
+        return [line for line in self.lines if isinstance(line, Load)]
+
     def is_own(self, line: Line) -> bool:
         """Whether this run made it. Told by its place in the file: a clock may be set back meanwhile."""
         return any(own is line for own in self.lines[self.earlier :])
@@ -78,8 +81,8 @@ class Session:
         results_file.append(self.path, line)
         self.lines.append(line)
 
-    def add(self, line: Attempt, label: str) -> None:
-        """Appends an attempt of this run, counts it and tells the display."""
+    def add(self, line: Attempt | Load, label: str) -> None:
+        """Appends an attempt or a load of this run, counts it and tells the display."""
         self.append(line)
         self.done += 1
         self.outcomes[line.outcome] = self.outcomes.get(line.outcome, 0) + 1
@@ -256,9 +259,11 @@ def attempt_line(
 
 
 def label(planned: PlannedCase) -> str:
-    """What a person calls this case: model, device, tuning, batch."""
-    work = planned.case.work
-    return f"{work.model} {planned.case.device.label} {planned.tuning_name} b{work.batch}"
+    """What a person calls this case: model, device, tuning, precision where one was set, batch."""
+    work, precision = planned.case.work, planned.case.tuning.precision
+    told = precision == "default" or precision in planned.tuning_name.split()
+    named = planned.tuning_name if told else f"{planned.tuning_name} {precision}"
+    return f"{work.model} {planned.case.device.label} {named} b{work.batch}"
 
 
 def now() -> str:

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from breakeven import catalog
 from breakeven.errors import UserError
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Recipe, Task
 from breakeven.records.ladder import removed_by
+from breakeven.records.lines import Scenario
 from breakeven.records.tuning import PRESETS, presets
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Study:
     the tuning's own. Each of `exclude` maps axes to values: a combination that has one of them on every axis
     is left out. The tuning LEAVE_ONE_OUT stands for several, known once the device is. `best`: choose the
     fastest too, and measure it again. `weights`: where those of a model come from; `calibration`: how INT8
-    finds its ranges.
+    finds its ranges. `load`: scenarios in which MLPerf's LoadGen asks, for `load_time` seconds at least.
     """
 
     name: str
@@ -75,6 +76,11 @@ class Study:
     recipe: Recipe = field(default_factory=Recipe)
     weights: Mapping[str, str] = field(default_factory=dict)
     calibration: str = "minmax/256/train"
+    load: tuple[Scenario, ...] = ()
+    p99_limit_ms: float | None = None
+    load_time: float = 10.0
+    load_minimums: Literal["shortened", "full"] = "shortened"
+    load_wait_ms: float = 0.0
     full: bool = False
     accuracy_margin: float = 0.01
     baseline: str = "auto"
@@ -224,7 +230,7 @@ def _study(keys: "StudyKeys", name: str) -> Study:
     from breakeven.runner import tasks
 
     fields: dict[str, Any] = keys.model_dump(exclude={"batch", "tuning", "exclude", "recipe"})
-    fields |= {axis: _unique(fields[axis]) for axis in AXES if axis in fields}
+    fields |= {axis: _unique(fields[axis]) for axis in (*AXES, "load") if axis in fields}
     if "max_replicates" not in keys.model_fields_set:
         fields["max_replicates"] = max(keys.max_replicates, keys.replicates)
     if keys.timeout is None:

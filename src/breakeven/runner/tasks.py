@@ -99,6 +99,12 @@ def contradiction(study: Study) -> tuple[tuple[str | int, ...], str] | None:
         return ("full",), "whole runs are trained: inference has none"
     if study.task == "infer" and study.recipe != Recipe():
         return ("recipe",), "is how a model is trained: inference has none"
+    if study.task == "train" and study.load:
+        return ("load",), "is of inference: training answers no queries (--infer)"
+    if "server" in study.load and study.p99_limit_ms is None:
+        return ("load",), "server needs the limit that it has to keep: p99_limit_ms, --max-p99 20ms"
+    if study.p99_limit_ms is not None and "server" not in study.load:
+        return ("p99_limit_ms",), "is the server's: add load: server"
     if study.task == "train" and study.weights:
         return ("weights",), "are of inference: training draws its own from the seed"
     if odd := [name for name in study.weights if name not in study.model]:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSch
 from breakeven import runtimes
 from breakeven.errors import UserError
 from breakeven.records.case import PRECISIONS, parse_device
+from breakeven.records.lines import SCENARIOS, Scenario
 from breakeven.records.tuning import INFERENCE, PRESETS
 from breakeven.runner.document import nearest, show
 from breakeven.runner.study import GROUPS, SEVERAL, THREAD_RANGE
@@ -132,6 +133,15 @@ def _duration(value: object) -> object:
     return parse_duration(value)
 
 
+def _milliseconds(value: object) -> object:
+    """A duration as text has its own unit."""
+    return 1000 * parse_duration(value) if isinstance(value, str) else value
+
+
+def _scenarios(value: object) -> object:
+    return SCENARIOS if value in (["all"], ("all",)) else value
+
+
 def _threads(value: object) -> object:
     if value != "auto" and (isinstance(value, bool) or not isinstance(value, int)):
         raise ValueError(f"must be a whole number or 'auto', not {show(value)}")
@@ -186,6 +196,13 @@ Share = Annotated[Number, Field(gt=0, lt=1)]
 Factor = Annotated[Number, Field(ge=0, lt=1)]
 Seconds = Annotated[
     Number, Field(gt=0, le=1e7), BeforeValidator(_duration, json_schema_input_type=float | str)
+]
+Milliseconds = Annotated[
+    Number, Field(gt=0, le=1e9), BeforeValidator(_milliseconds, json_schema_input_type=float | str)
+]
+Scenarios = Annotated[
+    tuple[Scenario, ...],
+    BeforeValidator(_scenarios, json_schema_input_type=tuple[Scenario | Literal["all"], ...]),
 ]
 Calibration = Annotated[
     Text,

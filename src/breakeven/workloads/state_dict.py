@@ -68,14 +68,7 @@ def read(path: Path) -> Tensors:
         return {str(name): _tensor(value, storage) for name, value in stored.items()}
     except OSError as error:
         raise UserError(f"can't read weights {path}: {error.strerror or error}") from error
-    except (
-        pickle.UnpicklingError,
-        zipfile.BadZipFile,
-        KeyError,
-        ValueError,
-        EOFError,
-        struct.error,
-    ) as error:
+    except Exception as error:  # a hostile or damaged pickle can raise anything
         why = " ".join(str(error).split())
         raise UserError(f"{path} is no state dict of tensors that torch saved: {why}") from error
 

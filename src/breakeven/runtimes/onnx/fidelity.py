@@ -27,9 +27,9 @@ AGREEMENT_FLOPS = 2e12
 HUGE = float(np.finfo(np.float64).max)
 """Stands for an error that is infinite or no number, as a record holds neither."""
 
-LIMITS = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 0.15, "int8": 0.5}
-"""Relative L2 error of the logits by precision: bounds of gross errors. Seen with random weights at 224:
-FP32 at most 2e-6, FP16 1e-3."""
+LIMITS = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 5e-2, "bf16": 0.3, "int8": 0.7}
+"""Greatest relative L2 error of the logits by precision: bounds of gross errors, the same as torch's.
+MobileNetV2 with trained weights, the most sensitive net seen: 7e-7, 0.034 (BF16) and 0.17 (INT8)."""
 
 
 def weighted(model: Model) -> int:

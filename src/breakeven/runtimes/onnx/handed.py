@@ -14,7 +14,9 @@ from breakeven.errors import Mismatch, Unsupported
 from breakeven.runtimes import Evaluation, Prepared
 from breakeven.runtimes.onnx.fidelity import LIMITS, Check, Told, check, fidelity, relative_l2
 from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, all_logits
+from breakeven.workloads.data import normalized
 from breakeven.workloads.layers import parameter_count
+from breakeven.workloads.order import order_hash
 from breakeven.workloads.weights import weights_hash
 
 
@@ -101,7 +103,7 @@ def handed_over(inputs: Inputs, making: Making) -> Prepared:
         save=_no_state,
         restore=_no_state,
         close=running.close,
-        hashes={"weights": weights_hash(inputs.weights)},
+        hashes={"weights": weights_hash(inputs.weights), "order": order_hash(inputs.rows)},
         parameters=parameter_count(inputs.model),
         eval_samples=len(inputs.test.labels),
         build=running.build,
@@ -129,20 +131,20 @@ def _told(inputs: Inputs, making: Making, net: Net) -> Iterator[Told]:
     yield "parameters", "invalid", check(declared, given, declared == given)
     yield from making.own_checks(net)
     ran = making.ran(net)
-    yield "timed_calls", "output_mismatch", _timed_calls(inputs, net, making.distinct, LIMITS[ran])
+    yield "timed_calls", "output_mismatch", _timed_calls(inputs, net, LIMITS[ran])
     exact, batch = making.exact()
     yield from fidelity(inputs, ran, net.logits, exact, batch)
 
 
-def _timed_calls(inputs: Inputs, net: Net, distinct: int, limit: float) -> Check:
+def _timed_calls(inputs: Inputs, net: Net, limit: float) -> Check:
     """Whether the calls that are timed compute what the same net makes of their batches elsewhere."""
     errors = []
-    for index in range(distinct):
+    for index, rows in enumerate(inputs.rows):
         net.call(index)
         net.sync()
-        expected = net.logits(inputs.images(index * inputs.batch, inputs.batch))
+        expected = net.logits(normalized(inputs.known, inputs.test.images[rows]))
         errors.append(relative_l2(net.output(), expected))
-    return check(limit, max(errors), max(errors) <= limit, f"relative L2, {distinct} batches")
+    return check(limit, max(errors), max(errors) <= limit, f"relative L2, {len(errors)} batches")
 
 
 def _evaluate(inputs: Inputs, run: Logits, n: int | None) -> Evaluation:

@@ -5,14 +5,13 @@ Knows nothing about ONNX: NumPy arrays in, NumPy arrays out.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.errors import Unsupported, UserError
 from breakeven.records.case import Case, Work
-from breakeven.workloads import data, models, sources
+from breakeven.workloads import data, models, order, sources
 from breakeven.workloads.calibration import RECIPE, images
 from breakeven.workloads.data import DataEntry, DataSet
 from breakeven.workloads.layers import Attention, Model, leaves
@@ -21,12 +20,6 @@ from breakeven.workloads.weights import Weights
 Images = NDArray[np.float32]
 Logits = Callable[[Images], Images]
 """FP32 images [batch, C, H, W] of exactly the net's batch -> FP32 logits [batch, classes]."""
-
-DISTINCT = 8
-"""Resident batches that calls take in turn: one alone would stay in caches that images of a stream do not."""
-
-RESIDENT_MIB = 512
-"""Limit of what they take together in FP32, but two at the least: at batch 512 of 224x224 one is 294 MiB."""
 
 CALIBRATION = "minmax/256/train"
 """RULE/IMAGES/ORIGIN where the tuning names none."""
@@ -49,13 +42,17 @@ class Inputs:
     def images(self, start: int, n: int) -> Images:
         """`n` test images from `start`, normalised, beginning again after the last."""
         rows = np.arange(start, start + n) % len(self.test.labels)
-        return normalised(self.test.images[rows], self.known)
+        return data.normalized(self.known, self.test.images[rows])
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The test images of the distinct batches that the timed calls take in turn, int64 [k, batch]."""
+        work = self.case.work
+        return order.inference_batches(work.seed, len(self.test.images), work.batch, work.input_shape)
 
     def resident(self) -> list[Images]:
-        """The distinct batches that the timed calls take in turn."""
-        mib = 4 * self.batch * prod(self.model.input_shape) / 1024**2
-        n = max(2, min(DISTINCT, int(RESIDENT_MIB / mib)))
-        return [self.images(index * self.batch, self.batch) for index in range(n)]
+        """Those batches, normalised."""
+        return [data.normalized(self.known, self.test.images[chosen]) for chosen in self.rows]
 
 
 def inputs_of(case: Case) -> Inputs:
@@ -112,16 +109,10 @@ def _unknown_work(work: Work) -> Iterator[str]:
         yield f"{work.data} has images of {has}, not {asked}"
 
 
-def normalised(images: NDArray[np.uint8], known: DataEntry) -> Images:
-    """Bytes [N, C, H, W] as FP32: (x / 255 - mean) / std of each channel, as every runtime does it."""
-    mean, std = (np.asarray(values, np.float32)[:, None, None] for values in (known.mean, known.std))
-    scaled: Images = ((images.astype(np.float32) / np.float32(255)) - mean) / std
-    return scaled
-
-
 def calibration_images(inputs: Inputs) -> Images:
     """The images that the recipe names, real ones, normalised. Raises UserError where they are not here."""
-    return normalised(images(inputs.case.tuning.calibration or CALIBRATION, inputs.known), inputs.known)
+    recipe = inputs.case.tuning.calibration or CALIBRATION
+    return data.normalized(inputs.known, images(recipe, inputs.known))
 
 
 def attends(model: Model) -> bool:

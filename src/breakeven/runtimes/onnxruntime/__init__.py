@@ -3,6 +3,7 @@
 Knows nothing about clocks or studies. This module imports no onnxruntime: the modules beside it do.
 """
 
+import os
 from collections.abc import Iterator
 
 from breakeven.records.case import Case
@@ -18,6 +19,12 @@ PRELOAD = (
 
 INSTALL = 'pip install "breakeven[onnx]", or onnxruntime-gpu in place of onnxruntime for CUDA'
 EXECUTIONS = ("session", "session:tensorrt")
+
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+"""Environment variable without which ONNX Runtime 1.32 reports its use to a server, from a thread of its own
+that begins when it is imported."""
+
+os.environ.setdefault(NO_TELEMETRY, "1")
 
 
 def availability() -> Availability:

@@ -41,7 +41,7 @@ def providers_of(case: Case) -> list[Provider]:
     device = {"device_id": str(case.device.index)}
     # The CPU stays last: ONNX Runtime adds it in any case, and what lands there is found by `placement`.
     chain: list[Provider] = [(CUDA, device | _tf32(precision)), (CPU, {})]
-    return [(TENSORRT, device | _tensorrt(precision)), *chain] if name == TENSORRT else chain
+    return [(TENSORRT, device | engine_options(precision)), *chain] if name == TENSORRT else chain
 
 
 def _tf32(precision: str) -> dict[str, str]:
@@ -49,7 +49,7 @@ def _tf32(precision: str) -> dict[str, str]:
     return {} if precision == "default" else {"use_tf32": "1" if precision == "tf32" else "0"}
 
 
-def _tensorrt(precision: str) -> dict[str, str]:
+def engine_options(precision: str) -> dict[str, str]:
     """Engines are kept nowhere: each process builds its own, and that is a cost of its own."""
     if precision in ("fp32", "int8"):
         # No option of this provider turns TF32 off; NVIDIA's variable does, if set before an engine is built.

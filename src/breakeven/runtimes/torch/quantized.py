@@ -19,11 +19,10 @@ from torch import nn
 
 from breakeven.errors import Unsupported, UserError
 from breakeven.records.case import Case
-from breakeven.workloads import data
-from breakeven.workloads.calibration import images
+from breakeven.workloads import calibration, data
 
-RULE = "minmax"
-INSTALL = 'pip install "breakeven[int8]"'
+DEFAULT_RECIPE = "minmax/256/train"
+INSTALL = 'pip install "breakeven[torch,int8]"'
 LOWERED = {
     "conv": "qconv_weight_prepack_matcher_count",
     "matmul": "qlinear_weight_prepack_matcher_count",
@@ -39,7 +38,7 @@ def quantized(case: Case, net: nn.Module, layout: torch.memory_format) -> tuple[
 
     The graph is exported for the case's batch, to which calibration keeps, too.
     """
-    recipe = case.tuning.calibration or f"{RULE}/256/train"
+    recipe = case.tuning.calibration or DEFAULT_RECIPE
     images = _images(case, recipe)
     if platform.machine().lower() not in ("x86_64", "amd64"):
         raise Unsupported(f"torch's INT8 kernels are for x86 CPUs, not {platform.machine()}")
@@ -79,12 +78,12 @@ def lowered() -> Mapping[str, int]:
 
 
 def _images(case: Case, recipe: str) -> Any:
-    """The images that the recipe names, normalised. Raises Unsupported where they are not here."""
+    """The calibration images, normalised. Raises Unsupported for a recipe that cannot be had here."""
     known = data.entry(case.work.data)
     try:
-        return data.normalized(known, images(recipe, known))
+        return data.normalized(known, calibration.images(recipe, known))
     except UserError as error:
-        raise Unsupported(str(error)) from error
+        raise Unsupported(f"torch runtime: {error}") from error
 
 
 def _config() -> Any:
