@@ -324,6 +324,26 @@ def test_prices_go_by_label_then_kind() -> None:
     assert prices.of("cpu") is None
 
 
+def test_limits_say_which_task_they_are_about() -> None:
+    both = result((a_case(), 20.0, "as-written"), (infer_case(), 5.0, "eager"))
+    assert [a.task for a in advise(both)] == ["train", "infer"]
+    assert only(both, Limits(max_p99_s=1.0)).task == "infer"
+    assert only(both, Limits(epochs=2)).task == "train"
+    with pytest.raises(UserError, match="ask one"):
+        advise(both, Limits(max_p99_s=1.0, epochs=2))
+    with pytest.raises(UserError, match="ask one"):
+        advise(both, Limits(max_p99_s=1.0), task="train")
+
+
+def test_images_a_month_from_which_the_dear_device_pays() -> None:
+    """1,000 images a second for 730 a month, against 100 a second at 0.36 an hour: 1e-6 an image."""
+    prices = Prices(currency="EUR", devices={"cpu": Price(hour=0.36), "cuda": Price(month=730.0)})
+    sides = (infer_case(), 10.0, "eager"), (infer_case(device="cuda:0"), 1.0, "eager")
+    (money,) = only(result(*sides, sd=0.0), prices=prices).money
+    assert (money.unit, money.against, money.hourly) == ("image", "hour", None)
+    assert money.monthly is not None and money.monthly == pytest.approx(730e6, rel=1e-6)
+
+
 def test_a_file_without_the_task_is_the_users_error() -> None:
     with pytest.raises(UserError, match="no case to infer"):
         advise(result((a_case(), 20.0, "as-written")), task="infer")

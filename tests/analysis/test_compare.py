@@ -141,6 +141,17 @@ def test_another_machine_blocks_unless_asked_for_and_is_never_a_regression() -> 
         compare(base, there, across=True, fail_if_slower=0.05)
 
 
+def test_a_kernel_that_keeps_some_memory_is_no_other_machine() -> None:
+    def machine(name: str, memory: int) -> Fingerprint:
+        return dataclasses.replace(a_machine(memory_gib=memory), fingerprint_id=name, platform_id=name)
+
+    base = result(PLAIN, machine=machine("f0", 126))
+    for memory, differs in ((125, False), (64, True)):
+        new = result(PLAIN, machine=machine("f1", memory), fingerprint_id="f1", seed=1)
+        blocked = {d.field for row in compare(base, new).cases for d in row.blocked}
+        assert blocked == ({"memory_gib"} if differs else set())
+
+
 def test_another_board_of_one_model_is_another_machine() -> None:
     gpus = [{"name": "NVIDIA H200", "vbios": "1"}]
     case = a_case(device="cuda:0")
@@ -177,6 +188,14 @@ def test_the_confirmation_alone_decides() -> None:
     assert any(s.startswith("PASSED: of 1 suspect none was confirmed") for s in cleared.sentences)
     real = confirmed(first, result(PLAIN), result({CASES[1]: 24.0}, seed=9, path="new/confirm-1"))
     assert not real.passed and any(s.startswith("FAILED: confirmed slower") for s in real.sentences)
+
+
+def test_a_confirmation_clears_suspects_and_not_what_is_open() -> None:
+    new = result({CASES[0]: 20.0, CASES[1]: 24.0}, seed=1)
+    first = compare(result(PLAIN), new, fail_if_slower=0.05, strict=True)
+    assert first.only_base == ("resnet50",)
+    cleared = confirmed(first, result(PLAIN), result({CASES[1]: 20.0}, seed=9))
+    assert not cleared.passed and any(s.startswith("FAILED (--strict)") for s in cleared.sentences)
 
 
 def test_files_without_a_common_case_are_the_users_error() -> None:

@@ -43,9 +43,10 @@ def advise(
     """Advice on every work of the file: of training each work by itself, of inference all batches together.
 
     Among cases that surely keep to the limits the fastest is chosen, or the cheapest where `prices` know all
-    of their devices. Raises UserError where the file has no case of `task`.
+    of their devices. Raises UserError where the file has no case of `task`, or limits are of the other one.
     """
     limits = limits or Limits()
+    task = _asked(limits, task)
     kept, _ = believed(results)
     attempts = {a.attempt_id: a for a in kept.attempts}
     cases = [m for m in measured_cases(kept) if m.finding.in_study and task in (None, m.case.work.task)]
@@ -69,6 +70,15 @@ def advise(
         advice = dataclasses.replace(advice, left_out=tuple(left_out), source=results.path)
         found.append(dataclasses.replace(advice, sentences=tuple(sentences_of(advice, limits))))
     return found
+
+
+def _asked(limits: Limits, task: Task | None) -> Task | None:
+    """The task that the limits are about. UserError where they are about both, or not about the asked one."""
+    serves = limits.max_p99_s is not None
+    trains = limits.epochs is not None or limits.accuracy is not None
+    if (serves and (trains or task == "train")) or (trains and task == "infer"):
+        raise UserError("single calls are of inference, epochs and an accuracy to reach of training: ask one")
+    return "infer" if serves else "train" if trains else task
 
 
 def _groups(cases: Sequence[Measured]) -> list[list[Measured]]:

@@ -127,7 +127,7 @@ def _joules(m: Measured, served: Served | None, seconds: float) -> float | None:
 def _kept(m: Measured, served: Served | None, limits: Limits, reference: Sequence[Measured]) -> list[Kept]:
     """How the case keeps to each limit that is given."""
     found = []
-    if limits.max_p99_s is not None:
+    if limits.max_p99_s is not None and served is not None:
         found.append(_p99(served, limits.max_p99_s))
     if limits.min_rate is not None:
         found.append(_rate(m, limits.min_rate))
@@ -154,9 +154,7 @@ def _told(name: str, fit: Fit, interval: Interval | None, form: Callable[[float]
     return Kept(limit=name, fit=fit, said=said, why="its interval holds the limit" if fit == "open" else "")
 
 
-def _p99(served: Served | None, limit: float) -> Kept:
-    if served is None:
-        return Kept(limit="p99", fit="open", said="-", why="a training has no single calls")
+def _p99(served: Served, limit: float) -> Kept:
     q = served.finding.quantile(0.99)
     fit = below(q.interval, q.value_s, limit)
     why = served.finding.reasons.get("calls") or q.reason or "no single calls"

@@ -112,11 +112,16 @@ def other_machine(base: Side, candidate: Side) -> tuple[Difference, ...]:
     if base.machine.fingerprint_id == candidate.machine.fingerprint_id:
         return ()
     a, b = (_hardware(side.machine, kind) for side in (base, candidate) if side.machine is not None)
+    sizes = [float(side["memory_gib"]) for side in (a, b) if isinstance(side.get("memory_gib"), int | float)]
+    if len(sizes) == 2 and max(sizes) <= ONE_MEMORY * min(sizes):
+        b = b | {"memory_gib": a["memory_gib"]}
     found = _differences(a, b)
     return tuple(d for d in found if d.unknown is None or (d.base, d.candidate) != (None, None))
 
 
 HARDWARE = ("cpu", "memory_gib", "machine")
+ONE_MEMORY = 1.02
+"""Sizes of memory up to this factor apart are one: a kernel keeps more or less of it for itself."""
 FIRMWARE = ("vbios", "persistence", "power_limit_w")
 """Facts of a board that an administrator changes: shown, for they are no other board."""
 

@@ -105,9 +105,13 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the gate lets it through; without one, always."""
-        last = self.confirmed or self
-        return last.gate is None or last.gate.passed
+        """Whether the gate lets it through; without one, always.
+
+        Fresh processes clear a suspect, not what was left open.
+        """
+        if self.gate is None or self.confirmed is None or self.confirmed.gate is None:
+            return self.gate is None or self.gate.passed
+        return self.confirmed.gate.passed and not (self.gate.strict and self.gate.open)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

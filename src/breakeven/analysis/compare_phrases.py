@@ -97,6 +97,8 @@ def _gate(found: Comparison, gate: Gate) -> Iterator[str]:
         yield f"Measured again by fresh processes: {_named(again.cases)}."
         if failed:
             yield f"FAILED: confirmed slower by more than {limit}: {_list(failed)}."
+        elif not found.passed:
+            yield f"FAILED (--strict): not decided: {_list((*gate.open, *again.gate.open))}."
         else:
             yield f"PASSED: of {_count(first, 'suspect')} none was confirmed slower by more than {limit}."
     elif gate.failed:

@@ -3,7 +3,7 @@
 Knows nothing about how a choice is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from breakeven.analysis.advise_findings import Advice, Option
@@ -26,10 +26,17 @@ def advice_report(found: Sequence[Advice]) -> Report:
         banner=banner,
         badge="simulated" if banner else "",
         facts=tuple(dict.fromkeys(clean(a.source) for a in found)),
-        sentences=tuple(clean(s) for a in found for s in a.sentences if s != banner),
+        sentences=tuple(_spaced([[clean(s) for s in a.sentences if s != banner] for a in found])),
         sections=tuple(section for a in found if (section := _options(a)) is not None),
         footnotes=tuple(_cited(a) for a in found if a.choice is not None),
     )
+
+
+def _spaced(groups: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The sentences of every work, an empty one between two works."""
+    for index, sentences in enumerate(groups):
+        yield from ([""] if index else [])
+        yield from sentences
 
 
 def advice_document(found: Sequence[Advice]) -> dict[str, Any]:
