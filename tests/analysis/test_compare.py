@@ -107,9 +107,19 @@ def test_one_process_gives_no_verdict() -> None:
     assert found.cases[0].point == pytest.approx(0.5, rel=0.2) and found.geometric is None
     with pytest.raises(UserError, match="nothing to decide"):
         compare(result(PLAIN, n=1), result(PLAIN, n=1), fail_if_slower=0.05)
-    two = compare(result(PLAIN, n=2), result({**PLAIN, CASES[0]: 40.0}, n=2, path="new"), fail_if_slower=0.05)
-    assert two.cases[0].verdict is None and two.passed
-    assert "3 are the fewest" in two.cases[0].reasons["verdict"]
+    pair = result(PLAIN, n=2), result({**PLAIN, CASES[0]: 40.0}, n=2, path="new")
+    two = compare(*pair)
+    assert two.cases[0].verdict is None and "3 are the fewest" in two.cases[0].reasons["verdict"]
+    with pytest.raises(UserError, match="3 are the fewest"):
+        compare(*pair, fail_if_slower=0.05)
+
+
+def test_a_machine_that_others_used_is_not_judged() -> None:
+    shared = result({c: 40.0 for c in CASES}, seed=1, flags=("contended",))
+    found = compare(result(PLAIN), shared)
+    assert all(row.verdict is None and row.ratio is not None for row in found.cases)
+    with pytest.raises(UserError, match="something else used the machine"):
+        compare(result(PLAIN), shared, fail_if_slower=0.05)
 
 
 def test_what_must_match_blocks_and_is_named_and_what_must_be_shown_is_shown() -> None:

@@ -62,7 +62,8 @@ def compare(
     found = _with_mean(found, a, b)
     if fail_if_slower is not None:
         found = dataclasses.replace(found, gate=_gate(found, fail_if_slower, strict))
-        if not any(row.ratio for row in rows):
+        # A gate that could judge nothing has not passed anything.
+        if not any(row.verdict for row in rows):
             why = next((why for row in rows for why in row.reasons.values()), "no ratio")
             raise UserError(f"the gate has nothing to decide on: {rows[0].label}: {why}")
     return dataclasses.replace(found, sentences=tuple(sentences_of(found)))

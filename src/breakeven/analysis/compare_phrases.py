@@ -115,10 +115,10 @@ def _power(gate: Gate) -> Iterator[str]:
         if gate.processes < ASKED:
             yield f"{gate.processes} processes a side; the gate asks for {ASKED} (--set replicates={ASKED})."
         return
-    sees = f"{100 * gate.sees:.2g} %" if gate.sees < 10 else "nothing below a factor of ten"
+    sees = f"a slowdown of {100 * gate.sees:.2g} %" if gate.sees < 9 else "no slowdown below a factor of ten"
     text = (
         f"With {gate.processes} processes a side, {_count(gate.tests, 'comparison')} and a spread of "
-        f"{100 * (gate.spread or 0):.2g} % between processes the gate sees a slowdown of {sees} (chance 80 %)"
+        f"{100 * (gate.spread or 0):.2g} % between processes the gate sees {sees} (chance 80 %)"
     )
     if gate.sees > 2 * gate.threshold:
         more = f"{gate.needs} processes a side" if gate.needs else "more than 1,000 processes a side"
