@@ -32,7 +32,7 @@ $(VENV)/setup.stamp: $(VENV)/pip.stamp pyproject.toml
 	touch $@
 
 $(VENV)/runtimes.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(PIP_EDITABLE) '.[int8,onnx,openvino,load]'
+	$(PIP_EDITABLE) '.[int8,onnx,openvino,load,jax,tensorflow]'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml
@@ -41,7 +41,7 @@ $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml
 
 setup: $(VENV)/setup.stamp ## install breakeven with torch and reports into .venv (once)
 
-runtimes: $(VENV)/runtimes.stamp ## add ONNX Runtime, OpenVINO and torchao to .venv (once; run needs none)
+runtimes: $(VENV)/runtimes.stamp ## add the other runtimes (ONNX Runtime, OpenVINO, JAX, TensorFlow) and LoadGen to .venv (once; run needs none)
 
 dev: $(VENV)/dev.stamp ## install the development tools into .venv (once; no framework)
 

@@ -77,6 +77,9 @@ MaxP99 = Annotated[
     str | None, typer.Option("--max-p99", metavar="TIME", help="Of --load server: 99 % answered within 20ms.")
 ]
 Full = Annotated[bool, typer.Option("--full", help="Also train all epochs: accuracy, and forecasts judged.")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Also profile a few steps: operators, kernels, a trace.")
+]
 MaxTime = Annotated[
     str | None, typer.Option("--max-time", metavar="TIME", help="Stop cleanly after this long: 10min, 1h.")
 ]
@@ -179,6 +182,7 @@ def run(
     load: LoadOption = None,
     max_p99: MaxP99 = None,
     full: Full = False,
+    profile: Profile = False,
     max_time: MaxTime = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")] = False,
     download: Annotated[bool, typer.Option("--download", help="Fetch a data set that is not here.")] = False,
@@ -196,6 +200,7 @@ def run(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
         calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
+        profile=profile or None,
     )  # fmt: skip
     folder = api.results_folder(study, out)
     wish = _Interrupts()
@@ -310,6 +315,7 @@ def plan(
     load: LoadOption = None,
     max_p99: MaxP99 = None,
     full: Full = False,
+    profile: Profile = False,
     max_time: MaxTime = None,
     set_: Sets = None,
     as_json: Json = False,
@@ -324,6 +330,7 @@ def plan(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
         calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
+        profile=profile or None,
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:

@@ -31,6 +31,7 @@ from breakeven.runner.study import (
     read_study,
     resolved,
 )
+from breakeven.workloads import cyclegan
 from breakeven.workloads.models import MODELS
 
 FULL = """\
@@ -64,6 +65,8 @@ load_time: 5s
 load_minimums: full
 load_wait_ms: 1.5
 full: false
+profile: true
+bandwidth: true
 accuracy_margin: 0.02
 baseline: auto
 replicates: 5
@@ -498,3 +501,39 @@ def test_any_flags_give_a_study_or_one_line(overrides: dict[str, str]) -> None:
         load_study(["quick"], overrides)
     except UserError as error:
         one_line(error)
+
+
+def test_a_study_of_cyclegan_gets_its_data_its_batch_and_its_recipe() -> None:
+    alone = load_study(["cyclegan"])
+    assert (alone.data, alone.batch) == (("digits-3-8",), (1,))
+    planned = plan(alone, cores=2, gpus=0)
+    assert {item.case.work.recipe for item in planned.cases} == {cyclegan.RECIPE}
+    mixed = plan(load_study(["conv6", "cyclegan"]), cores=2, gpus=0)
+    found = {(i.case.work.model, i.case.work.data, i.case.work.batch) for i in mixed.cases}
+    assert found == {("conv6", "digits", 128), ("cyclegan", "digits-3-8", 1)}
+    assert {i.case.work.recipe for i in mixed.cases} == {Recipe(), cyclegan.RECIPE}
+
+
+def test_a_recipe_of_cyclegan_is_its_papers_but_for_what_is_said() -> None:
+    study = load_study(["cyclegan"], {"set": ["recipe.loss=cyclegan", "recipe.pool=0"]})
+    assert study.recipe == dataclasses.replace(cyclegan.RECIPE, pool=0)
+    assert read_study(json.dumps(resolved(study))) == study
+
+
+@pytest.mark.parametrize(
+    ("models", "settings", "words"),
+    [
+        (["conv6"], ["recipe.pool=3"], "pool is of loss cyclegan only"),
+        (["conv6", "cyclegan"], ["recipe.loss=cyclegan"], "no loss of conv6"),
+        (["cyclegan"], ["recipe.lr=0.1"], "trained by loss: cyclegan"),
+        (["cyclegan"], ["recipe.loss=cyclegan", "recipe.accumulation=2"], "do not accumulate"),
+    ],
+)
+def test_recipes_of_the_other_loss_are_refused(models: list[str], settings: list[str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        load_study(models, {"set": settings})
+
+
+def test_cyclegan_on_data_of_one_domain_is_skipped() -> None:
+    with pytest.raises(UserError, match="translates between two domains: use digits-3-8 or pairs"):
+        plan(load_study(["cyclegan"], {"data": "digits"}), cores=2, gpus=0)

@@ -16,16 +16,22 @@ from breakeven.workloads.layers import (
     BatchNorm2d,
     ClassToken,
     Conv2d,
+    ConvTranspose2d,
     Dropout,
     Flatten,
+    InstanceNorm2d,
     LayerNorm,
+    LeakyReLU,
     Linear,
     MaxPool2d,
     Model,
     Node,
+    ReflectionPad2d,
     ReLU,
     ReLU6,
     Residual,
+    Subsample,
+    Tanh,
     Tokens,
     leaves,
 )
@@ -70,11 +76,29 @@ TRANSFORMER: tuple[Node, ...] = (
     ClassToken(name="first"),
     Linear(name="head", in_features=12, out_features=5),
 )
+IMAGES: tuple[Node, ...] = (
+    ReflectionPad2d(name="pad", padding=3),
+    Conv2d(name="conv", in_channels=3, out_channels=4, kernel=7, stride=2, bias=True),
+    InstanceNorm2d(name="norm", channels=4),
+    LeakyReLU(name="leaky"),
+    Residual(
+        name="block",
+        main=(Conv2d(name="block.conv", in_channels=4, out_channels=6, kernel=3, padding=1, stride=2),),
+        shortcut=(Subsample(name="block.down", in_channels=4, out_channels=6, stride=2),),
+        relu=False,
+    ),
+    ConvTranspose2d(
+        name="up", in_channels=6, out_channels=3, kernel=3, stride=2, padding=1, output_padding=1
+    ),
+    Tanh(name="tanh"),
+    Flatten(name="flatten"),
+    Linear(name="fc", in_features=108, out_features=5),
+)
 LAYERS = {
     name: Model(name=name, num_classes=5, input_shape=(3, 12, 12), nodes=nodes)
-    for name, nodes in {"convolutional": CONVOLUTIONAL, "transformer": TRANSFORMER}.items()
+    for name, nodes in {"convolutional": CONVOLUTIONAL, "transformer": TRANSFORMER, "images": IMAGES}.items()
 }
-NAMED = ("simple-cnn", "resnet18", "mobilenetv2", "vit-tiny")
+NAMED = ("simple-cnn", "conv6-seed", "resnet20", "resnet18", "mobilenetv2", "vit-tiny")
 
 
 def drawn(model: Model) -> Weights:

@@ -84,13 +84,13 @@ def test_photos_are_crops_of_the_package_s_pictures() -> None:
 
 def test_a_photo_of_the_same_size_is_cut_and_not_changed() -> None:
     pixels = np.arange(3 * 224 * 224).astype(np.uint8).reshape(3, 224, 224)
-    assert np.array_equal(photos._resized(pixels), pixels)
+    assert np.array_equal(photos.resized(pixels), pixels)
 
 
 def test_a_larger_photo_is_scaled_bilinearly() -> None:
     """A ramp stays the same ramp: at the centre of each output pixel, to the rounding of its weight."""
     ramp = np.broadcast_to(np.arange(0, 250)[None, None], (3, 250, 250)).astype(np.uint8)
-    scaled = photos._resized(ramp)
+    scaled = photos.resized(ramp)
     expected = (np.arange(224) + 0.5) * 250 / 224 - 0.5
     assert np.abs(scaled[1, 17] - expected).max() <= 0.51
     assert (scaled == scaled[0, 0]).all()

@@ -17,6 +17,8 @@ from breakeven.workloads.vit import vit
 # 1000 classes: torchvision's documentation of each ResNet ("num_params").
 PARAMETERS = {
     "simple-cnn": (488_586, 679_656),
+    "conv6-seed": (374_282, 628_712),
+    "vgg16": (33_638_218, 37_694_248),
     "resnet18": (11_181_642, 11_689_512),
     "resnet34": (21_289_802, 21_797_672),
     "resnet50": (23_528_522, 25_557_032),
@@ -37,6 +39,49 @@ WIDTHS = {"simple-cnn-w0.25": 8, "simple-cnn-w0.5": 16, "simple-cnn": 32} | {
 def test_parameter_counts_are_the_published_ones(name: str) -> None:
     counts = tuple(parameter_count(model(name, num_classes=classes)) for classes in (10, 1000))
     assert counts == PARAMETERS[name]
+
+
+def test_both_nets_called_conv6_have_their_papers_parameters() -> None:
+    """arXiv:2603.20920, Table II: 397 K of 100 classes, 371 K of them in convolutions; arXiv:1803.03635,
+    Figure 2: 2.3 M, 1.1 M of them in convolutions."""
+    seed, six = model("conv6-seed", num_classes=100), model("conv6")
+    assert (parameter_count(seed), in_convolutions(seed)) == (397_412, 370_816)
+    assert (parameter_count(six), in_convolutions(six)) == (2_262_602, 1_145_408)
+    kinds = [type(leaf) for leaf in leaves(six.nodes)]
+    assert (kinds.count(layers.Conv2d), kinds.count(layers.MaxPool2d), kinds.count(layers.Linear)) == (
+        6,
+        3,
+        3,
+    )
+
+
+def test_vgg16_has_torchvisions_parameters_and_names_at_224() -> None:
+    shape = (3, 224, 224)
+    large, ten = model("vgg16", num_classes=1000, input_shape=shape), model("vgg16", input_shape=shape)
+    assert (parameter_count(large), parameter_count(ten)) == (138_357_544, 134_301_514)
+    assert in_convolutions(large) == in_convolutions(model("vgg16")) == 14_714_688
+    parts = [leaf.name for leaf in leaves(large.nodes) if layers.parameter_shapes(leaf)]
+    convolutions = [0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28]
+    assert parts == [f"features.{n}" for n in convolutions] + [f"classifier.{n}" for n in (0, 3, 6)]
+    first = next(leaf for leaf in leaves(large.nodes) if leaf.name == "classifier.0")
+    small = next(leaf for leaf in leaves(model("vgg16").nodes) if leaf.name == "classifier.0")
+    assert (first.in_features, small.in_features) == (25_088, 512)  # type: ignore[union-attr]
+
+
+def test_resnet20_has_its_papers_parameters() -> None:
+    """He et al. 2016, Table 6: 0.27 M; the count is that of its shortcuts without parameters."""
+    net = model("resnet20")
+    assert parameter_count(net) == 269_722
+    shortcuts = [leaf for leaf in leaves(net.nodes) if isinstance(leaf, layers.Subsample)]
+    assert [(leaf.in_channels, leaf.out_channels, leaf.stride) for leaf in shortcuts] == [
+        (16, 32, 2),
+        (32, 64, 2),
+    ]
+    assert sum(isinstance(leaf, layers.Conv2d) for leaf in leaves(net.nodes)) == 19
+
+
+def in_convolutions(net: layers.Model) -> int:
+    return sum(cost.parameters for cost in layer_costs(net) if cost.kind == "Conv2d")
 
 
 @pytest.mark.parametrize("size", VIT_PARAMETERS)
@@ -120,6 +165,7 @@ def test_forward_flops_at_224_match_torchvision() -> None:
             "resnet101": 7.80,
             "resnet152": 11.51,
             "mobilenetv2": 0.30,
+            "vgg16": 15.47,
             "vit-base-16": 17.56,
         },
         abs=0.006,
@@ -196,7 +242,7 @@ def test_costs_of_attention_by_hand() -> None:
     assert "blocks.3.attn.add" in costs and "blocks.3.attn.relu" not in costs
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "cyclegan"])
 def test_layers_follow_each_other_and_add_up(name: str) -> None:
     net = model(name)
     costs = layer_costs(net)
@@ -241,7 +287,19 @@ def test_a_layer_refuses_other_channels() -> None:
 @pytest.mark.framework
 @pytest.mark.parametrize(
     "name",
-    ["simple-cnn", "simple-cnn-w0.25", "resnet18", "resnet18-cifar", "resnet50", "mobilenetv2", "vit-tiny"],
+    [
+        "simple-cnn",
+        "simple-cnn-w0.25",
+        "conv6-seed",
+        "conv6",
+        "vgg16",
+        "resnet20",
+        "resnet18",
+        "resnet18-cifar",
+        "resnet50",
+        "mobilenetv2",
+        "vit-tiny",
+    ],
 )
 def test_flops_equal_torchs_counter(name: str) -> None:
     torch = pytest.importorskip("torch")
@@ -267,7 +325,7 @@ def test_flops_equal_torchs_counter(name: str) -> None:
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", "mobilenetv2", "vit-base-16"])
+@pytest.mark.parametrize("name", ["vgg16", "resnet18", "resnet50", "mobilenetv2", "vit-base-16"])
 def test_forward_flops_at_224_equal_torchs_counter(name: str) -> None:
     torch = pytest.importorskip("torch")
     from torch.utils.flop_counter import FlopCounterMode

@@ -43,6 +43,21 @@ LEAVES: dict[str, tuple[layers.Leaf, tuple[int, ...]]] = {
     "max pool": (layers.MaxPool2d(name="x", kernel=3, stride=2, padding=1), (3, 8, 9)),
     "average pool": (layers.AdaptiveAvgPool2d(name="x"), (3, 4, 5)),
     "flatten": (layers.Flatten(name="x"), (3, 4, 5)),
+    "subsample": (layers.Subsample(name="x", in_channels=4, out_channels=8, stride=2), (4, 7, 6)),
+    "transposed": (
+        layers.ConvTranspose2d(
+            name="x", in_channels=4, out_channels=3, kernel=3, stride=2, padding=1, output_padding=1
+        ),
+        (4, 5, 6),
+    ),
+    "transposed without bias": (
+        layers.ConvTranspose2d(name="x", in_channels=4, out_channels=3, kernel=4, stride=3, bias=False),
+        (4, 5, 6),
+    ),
+    "instance norm": (layers.InstanceNorm2d(name="x", channels=3), (3, 4, 5)),
+    "reflection": (layers.ReflectionPad2d(name="x", padding=3), (2, 4, 5)),
+    "leaky relu": (layers.LeakyReLU(name="x"), (3, 4, 5)),
+    "tanh": (layers.Tanh(name="x"), (3, 4, 5)),
     "layer norm": (layers.LayerNorm(name="x", features=7), (5, 7)),
     "gelu": (layers.GELU(name="x"), (5, 7)),
     "tokens": (layers.Tokens(name="x", channels=3, pixels=6), (3, 2, 3)),
@@ -91,7 +106,20 @@ def test_every_kind_of_layer_is_torchs(name: str) -> None:
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("name", ["simple-cnn", "resnet18", "resnet50", "resnet18-cifar", "mobilenetv2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "simple-cnn",
+        "conv6-seed",
+        "conv6",
+        "vgg16",
+        "resnet20",
+        "resnet18",
+        "resnet50",
+        "resnet18-cifar",
+        "mobilenetv2",
+    ],
+)
 def test_every_family_is_torchs(name: str) -> None:
     declared = model(name)
     weights, x = lively(declared), values(name, (2, 3, 32, 32)) / 4

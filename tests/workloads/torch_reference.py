@@ -50,6 +50,17 @@ class ClassToken(nn.Module):  # type: ignore[misc]
         return x[:, 0]
 
 
+class Subsample(nn.Module):  # type: ignore[misc]
+    def __init__(self, node: layers.Subsample) -> None:
+        super().__init__()
+        self.stride, self.more = node.stride, node.out_channels - node.in_channels
+
+    def forward(self, x: Any) -> Any:
+        x = x[..., :: self.stride, :: self.stride]
+        zeros = torch.zeros_like(x[:, :1]).expand(-1, self.more // 2, -1, -1)
+        return torch.cat([zeros, x, zeros], 1)
+
+
 BUILD: dict[type, Any] = {
     layers.Conv2d: lambda node: nn.Conv2d(
         node.in_channels,
@@ -72,6 +83,20 @@ BUILD: dict[type, Any] = {
     layers.Tokens: Tokens,
     layers.Attention: Attention,
     layers.ClassToken: lambda node: ClassToken(),
+    layers.Subsample: Subsample,
+    layers.ConvTranspose2d: lambda node: nn.ConvTranspose2d(
+        node.in_channels,
+        node.out_channels,
+        node.kernel,
+        node.stride,
+        node.padding,
+        node.output_padding,
+        bias=node.bias,
+    ),
+    layers.InstanceNorm2d: lambda node: nn.InstanceNorm2d(node.channels, node.eps),
+    layers.ReflectionPad2d: lambda node: nn.ReflectionPad2d(node.padding),
+    layers.LeakyReLU: lambda node: nn.LeakyReLU(node.slope),
+    layers.Tanh: lambda node: nn.Tanh(),
     layers.Residual: Block,
 }
 

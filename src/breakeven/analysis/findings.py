@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from breakeven.analysis.bandwidth import BandwidthFinding
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, WhatIfFinding
 from breakeven.analysis.inference_findings import Inference
+from breakeven.analysis.profile import ProfileFinding
 from breakeven.records.case import Case
 from breakeven.stats import Interval, Verdict
 
@@ -370,3 +372,5 @@ class Understanding:
     claims: tuple[ClaimFinding, ...] = ()
     shares: tuple[ShareFinding, ...] = ()
     inference: Inference = field(default_factory=Inference)
+    profiles: tuple[ProfileFinding, ...] = ()
+    bandwidths: tuple[BandwidthFinding, ...] = ()

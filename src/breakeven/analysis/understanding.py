@@ -10,6 +10,7 @@ from typing import Any
 
 from breakeven.analysis import naming
 from breakeven.analysis.amdahl import cores_findings
+from breakeven.analysis.bandwidth import BandwidthFinding, bandwidths_of, sentences_of_bandwidths
 from breakeven.analysis.best import best_pairs
 from breakeven.analysis.bounds import bounds_of
 from breakeven.analysis.cases import Measured, confirmed_cases, measured_cases
@@ -38,6 +39,7 @@ from breakeven.analysis.load import loads_of
 from breakeven.analysis.machines import core_loop_ns, cores_of, identical_cores, machine
 from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
+from breakeven.analysis.profile import ProfileFinding, profiles_of, sentences_of_profiles
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
 from breakeven.analysis.scale import scale_of
@@ -68,6 +70,8 @@ class _File:
     hidden: int
     shares: tuple[ShareFinding, ...]
     inference: Inference
+    profiles: tuple[ProfileFinding, ...]
+    bandwidths: tuple[BandwidthFinding, ...]
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -112,6 +116,8 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         break_even=tuple(finding for file in files for finding in file.break_even),
         shares=tuple(finding for file in files for finding in file.shares),
         inference=_joined([file.inference for file in files]),
+        profiles=tuple(finding for file in files for finding in file.profiles),
+        bandwidths=tuple(finding for file in files for finding in file.bandwidths),
     )
     return dataclasses.replace(found, claims=claims_against(found))
 
@@ -153,6 +159,8 @@ def _file(results: Results, show_all: bool) -> _File:
     missing = _missing(study, everything)
     shares = bounds_of(shown, results)
     inference = _inference(shown, results, shares)
+    profiles = profiles_of(results, [case.case_id for case in cases])
+    bandwidths = bandwidths_of(results)
     return _File(
         study=study,
         cases=tuple(cases),
@@ -175,8 +183,8 @@ def _file(results: Results, show_all: bool) -> _File:
                 starved=_starved(shown, shares),
             ),
         ),
-        sentences=tuple(
-            sentences_of(
+        sentences=(
+            *sentences_of(
                 cases,
                 ratios,
                 parity,
@@ -189,12 +197,21 @@ def _file(results: Results, show_all: bool) -> _File:
                 skips=study.skips if study else (),
                 shares=shares,
                 inference=inference,
-            )
+            ),
+            *sentences_of_bandwidths(bandwidths),
+            *sentences_of_profiles(profiles, _called(cases)),
         ),
         hidden=len(everything) - len(shown),
         shares=tuple(shares),
         inference=inference,
+        profiles=tuple(profiles),
+        bandwidths=tuple(bandwidths),
     )
+
+
+def _called(cases: Sequence[CaseFinding]) -> dict[str, str]:
+    """What a sentence calls each case."""
+    return {c.case_id: f"{c.case.work.model} on {c.device_label} ({c.tuning_name})" for c in cases}
 
 
 def _inference(shown: Sequence[Measured], results: Results, shares: Sequence[ShareFinding]) -> Inference:

@@ -22,7 +22,10 @@ class Recipe:
 
     Adam as Kingma and Ba 2015, algorithm 1, with epsilon outside the square root of the corrected second
     moment: w -= lr * mhat / (sqrt(vhat) + eps). StepLR multiplies the rate by `gamma` every `step_size`
-    epochs.
+    epochs; `linear` holds it for half of the epochs and then lets it fall to 0 (`workloads.schedule`).
+    With the loss `cyclegan` generators and discriminators take turns as `workloads.cyclegan` says: `cycle` is
+    the weight of the cycle loss, `identity` that of the identity loss in units of it, `pool` the images made
+    before that a discriminator is also shown (0: none). They are None with any other loss.
     """
 
     optimizer: Literal["adam"] = "adam"
@@ -31,13 +34,16 @@ class Recipe:
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
-    schedule: Literal["step", "constant"] = "step"
+    schedule: Literal["step", "constant", "linear"] = "step"
     step_size: int = 5
     gamma: float = 0.1
     augment: Literal["crop-flip", "none"] = "crop-flip"
     epochs: int = 10
     accumulation: int = 1
-    loss: Literal["cross-entropy"] = "cross-entropy"
+    loss: Literal["cross-entropy", "cyclegan"] = "cross-entropy"
+    cycle: float | None = None
+    identity: float | None = None
+    pool: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +75,8 @@ class Tuning:
     """How the work is driven. None: the setting does not apply here (see `applicable`).
 
     `execution` is `eager`, `cuda-graph`, `compile:MODE` or `cuda-graph+compile:MODE` (compiled, then
-    captured); of a runtime that is given a whole net, `session`, or `session:PROVIDER`. Inference has
+    captured); of a runtime that is given a whole net, `session`, or `session:PROVIDER`; of tensorflow
+    `tf.function`, `xla` or `eager`. Inference has
     `residency` `device` (batches lie where the net runs, and its output stays there) or `host` (a call copies
     its batch in and the output back). `calibration` is of int8: `RULE/IMAGES/ORIGIN`, such as
     `minmax/256/train` (the data's training split) or `minmax/256/sha256:...` (images of the user's).

@@ -17,7 +17,18 @@ from typing import Any
 
 from breakeven.errors import UserError
 from breakeven.records.canonical import canonical, to_json
-from breakeven.records.lines import ADDED, KINDS, Attempt, Ceiling, Check, Fingerprint, Line, Load, StudyLine
+from breakeven.records.lines import (
+    ADDED,
+    KINDS,
+    Attempt,
+    Ceiling,
+    Check,
+    Fingerprint,
+    Line,
+    Load,
+    ProfileLine,
+    StudyLine,
+)
 
 NAME = "results.jsonl"
 LOCK_NAME = "lock"
@@ -55,14 +66,20 @@ class Results:
     def ceilings(self) -> tuple[Ceiling, ...]:
         return tuple(line for line in self.lines if isinstance(line, Ceiling))
 
+    @property
+    def profiles(self) -> tuple[ProfileLine, ...]:
+        return tuple(line for line in self.lines if isinstance(line, ProfileLine))
+
 
 def encode(line: Line) -> bytes:
     """One line of the file, newline included. Raises ValueError for NaN and infinities."""
     value = to_json(line)
     unknown = value.pop("unknown", {})
     for *parts, name in ADDED if isinstance(line, Attempt) else ():
-        owner = value[parts[0]] if parts else value
-        if not owner[name]:
+        owner = value
+        for part in parts:
+            owner = owner[part] or {}
+        if name in owner and owner[name] in (None, []):
             del owner[name]
     return (canonical(unknown | value) + "\n").encode("ascii")
 

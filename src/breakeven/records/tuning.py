@@ -6,6 +6,8 @@ Knows nothing about how a runtime carries them out.
 
 import dataclasses
 import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from breakeven.errors import UserError
 from breakeven.records.case import Task, Tuning
@@ -64,6 +66,39 @@ are not cumulative: precision is an axis of its own, so that what a runtime wins
 told apart."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Own:
+    """How a runtime that is not torch carries out what a preset says in torch's words: `executions` by
+    torch's, and settings that it has no choice about, or that people leave as they are.
+    """
+
+    executions: Mapping[str, str]
+    settings: Mapping[str, object]
+
+
+OWN: dict[str, Own] = {
+    # A jitted step is one program whose operations are fused: eager, captured and compiled in one. Flax lays
+    # images out channels last; transfers are staged in page-locked memory by XLA itself.
+    "jax": Own(
+        executions=dict.fromkeys(
+            ("eager", "cuda-graph", "compile:default", "cuda-graph+compile:default"), "jit"
+        ),
+        settings={"layout": "channels-last", "pinned": False, "optimizer_impl": None},
+    ),
+    # What people run is a graph; XLA is its compiler. Its convolutions on a CPU are channels last alone, its
+    # optimizer is one kernel, and it has nothing like a captured step.
+    "tensorflow": Own(
+        executions={
+            "eager": "tf.function",
+            "cuda-graph": "tf.function",
+            "compile:default": "xla",
+            "cuda-graph+compile:default": "xla",
+        },
+        settings={"layout": "channels-last", "pinned": False, "optimizer_impl": None},
+    ),
+}
+
+
 def presets(task: Task) -> tuple[str, ...]:
     """The names of a task's presets; the first is what people write."""
     return PRESETS if task == "train" else tuple(INFERENCE)
@@ -71,7 +106,7 @@ def presets(task: Task) -> tuple[str, ...]:
 
 def preset(name: str, device_kind: str, base: Tuning | None = None, *, task: Task = "train") -> Tuning:
     """The tuning that `name` stands for on `device_kind` (cpu, cuda, sim), of training all steps before it
-    included.
+    included. Of a `base` with another runtime than torch, that runtime's own way to do the same.
 
     A name of training that this kind of device does not have falls back to the step before it on the other
     ladder that exists here (`cuda-graph` on a CPU is `no-sync`); `preset_used` says which. Raises UserError
@@ -80,12 +115,22 @@ def preset(name: str, device_kind: str, base: Tuning | None = None, *, task: Tas
     used = preset_used(name, device_kind, task=task)
     tuning = base or Tuning()
     if task == "infer":
-        return dataclasses.replace(tuning, residency="device", **INFERENCE[used])  # type: ignore[arg-type]
+        changed = dataclasses.replace(tuning, residency="device", **INFERENCE[used])  # type: ignore[arg-type]
+        return _in_own_way(changed)
     for step, change in LADDERS[device_kind]:
         tuning = dataclasses.replace(tuning, **change)  # type: ignore[arg-type]
         if step == used:
             break
-    return tuning
+    return _in_own_way(tuning)
+
+
+def _in_own_way(tuning: Tuning) -> Tuning:
+    """The same as its runtime does it. Several presets may become one."""
+    own = OWN.get(tuning.runtime)
+    if own is None:
+        return tuning
+    execution = own.executions.get(tuning.execution, tuning.execution)
+    return dataclasses.replace(tuning, execution=execution, **own.settings)  # type: ignore[arg-type]
 
 
 def preset_used(name: str, device_kind: str, *, task: Task = "train") -> str:

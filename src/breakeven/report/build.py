@@ -11,6 +11,7 @@ from breakeven.analysis.advise_findings import Prices
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.report import (
+    bandwidth,
     claims,
     comparisons,
     context,
@@ -22,6 +23,8 @@ from breakeven.report import (
     ladder,
     load,
     measurements,
+    memory,
+    profile,
     published,
     shares,
 )
@@ -58,13 +61,20 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     shares.where_time_goes,
     shares.bounds,
     shares.parts,
+    profile.operators,
+    profile.shapes,
+    profile.kernels,
+    profile.gaps,
+    profile.cost,
     measurements.runs,
     measurements.full,
     measurements.accuracy,
     comparisons.parity,
     measurements.work,
     measurements.ceilings,
-    measurements.memory,
+    bandwidth.bandwidth,
+    memory.memory,
+    memory.meanings,
     measurements.once,
     claims.claims,
     context.failures,

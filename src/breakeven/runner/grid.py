@@ -149,7 +149,10 @@ def tuning_of(point: Point) -> Tuning:
         changes["runtime"] = "sim"
     elif point.runtime is not None:
         changes["runtime"] = point.runtime
-    made = dataclasses.replace(preset(point.tuning.preset, point.device.kind, task=point.task), **changes)
+    base = Tuning(runtime=changes.get("runtime", Tuning().runtime))
+    made = dataclasses.replace(
+        preset(point.tuning.preset, point.device.kind, base, task=point.task), **changes
+    )
     if point.task == "infer" and made.precision == "int8" and made.calibration is None:
         made = dataclasses.replace(made, calibration=point.calibration)
     return made

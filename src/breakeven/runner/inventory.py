@@ -80,18 +80,18 @@ def tunings() -> list[Row]:
 
 def data_sets() -> list[Row]:
     """Data sets, whether they are here, and how to get those that are not."""
-    from breakeven.workloads.data import DATA, missing
+    from breakeven.workloads.data import DATA, entry, missing
 
     return [
         {
             "data": name,
-            "train": entry.n_train,
-            "test": entry.n_test,
-            "labelled": entry.labelled,
+            "train": known.n_train,
+            "test": known.n_test,
+            "labelled": known.labelled,
             "here": (why := missing(name)) is None,
             "how_to_get": None if why is None else why,
         }
-        for name, entry in DATA.items()
+        for name, known in ((name, entry(name)) for name in DATA)
     ]
 
 

@@ -15,6 +15,7 @@ from breakeven.errors import UserError
 from breakeven.records import ladder
 from breakeven.records.case import Case, Task, Tuning, Work, applicable
 from breakeven.records.tuning import preset, preset_used
+from breakeven.runner import tasks
 from breakeven.runner.grid import Point, excluded, points, tuning_of, without
 from breakeven.runner.study import CPU_THREADS, NamedTuning, Study
 from breakeven.workloads import data as data_sets
@@ -192,7 +193,7 @@ def _planned(point: Point, study: Study) -> PlannedCase:
         data_version=known.version,
         data_hash=known.identity,
         batch=point.batch,
-        recipe=study.recipe if study.task == "train" else None,
+        recipe=tasks.recipe_of(study, point.model),
         seed=point.seed,
         weights=study.weights.get(point.model),
     )
@@ -229,7 +230,9 @@ def _impossible(point: Point, study: Study, cores: int, gpus: int) -> Skip | Non
         return Skip(what=device.label, reason=f"only {cores} core{'s' if cores > 1 else ''} offered")
     if device.kind != "sim" and tuning_of(point).runtime == "sim":
         return Skip(what=f"runtime sim on {device.label}", reason="it runs sim: devices only")
-    n_train = data_sets.entry(point.data).n_train
+    if reason := tasks.misfit(point.model, point.data):
+        return Skip(what=f"{point.model} on {point.data}", reason=reason)
+    n_train = data_sets.entry(point.data).n_train or point.batch  # unknown of folders that are not here
     if study.task == "train" and point.batch > n_train:
         reason = f"the training set holds {n_train} samples and the last, partial batch is dropped"
         return Skip(what=f"batch {point.batch} on {point.data}", reason=reason)

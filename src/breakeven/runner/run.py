@@ -21,7 +21,7 @@ from breakeven.records.lines import (
     steady_step_ns,
 )
 from breakeven.records.replicates import looks_of
-from breakeven.runner import best, ceilings, full
+from breakeven.runner import best, ceilings, full, profiling
 from breakeven.runner.load import rounds as load
 from breakeven.runner.plan import Plan
 from breakeven.runner.rounds import measure_round
@@ -166,7 +166,9 @@ def _measure(session: Session) -> str | None:
         return stopped
     if study.load and (stopped := load.run_all(session)):
         return stopped
-    return full.run_all(session) if study.full else None
+    if study.full and (stopped := full.run_all(session)):
+        return stopped
+    return profiling.profile_all(session) if study.profile else None
 
 
 def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from breakeven.records.canonical import to_json
 from breakeven.records.case import Recipe, Tuning
 from breakeven.records.tuning import INFERENCE, PRESETS, presets
 from breakeven.runner.document import nearest, show
@@ -56,6 +57,7 @@ from breakeven.runner.values import (
     environment,
 )
 from breakeven.timing import MOST_CALLS
+from breakeven.workloads import cyclegan
 
 _RECIPE = Recipe()
 _TUNING = Tuning()
@@ -80,7 +82,10 @@ class Keys(BaseModel):
 
 
 class RecipeKeys(Keys):
-    """How a model is trained: the fields of `records.case.Recipe`."""
+    """How a model is trained: the fields of `records.case.Recipe`.
+
+    With `loss: cyclegan` what is left out is as in its paper.
+    """
 
     optimizer: Literal["adam"] = _RECIPE.optimizer
     lr: Annotated[Number, Field(gt=0, le=1e6)] = _RECIPE.lr
@@ -88,13 +93,37 @@ class RecipeKeys(Keys):
     beta2: Factor = _RECIPE.beta2
     eps: Annotated[Number, Field(gt=0, lt=1)] = _RECIPE.eps
     weight_decay: Annotated[Number, Field(ge=0, le=1e6)] = _RECIPE.weight_decay
-    schedule: Literal["step", "constant"] = _RECIPE.schedule
+    schedule: Literal["step", "constant", "linear"] = _RECIPE.schedule
     step_size: Annotated[Whole, Field(ge=1, le=1_000_000)] = _RECIPE.step_size
     gamma: Annotated[Number, Field(gt=0, le=1)] = _RECIPE.gamma
     augment: Literal["crop-flip", "none"] = _RECIPE.augment
     epochs: Annotated[Whole, Field(ge=1, le=100_000)] = _RECIPE.epochs
     accumulation: Annotated[Whole, Field(ge=1, le=10_000)] = _RECIPE.accumulation
-    loss: Literal["cross-entropy"] = _RECIPE.loss
+    loss: Literal["cross-entropy", "cyclegan"] = _RECIPE.loss
+    cycle: Annotated[Number, Field(gt=0, le=1e6)] | None = _RECIPE.cycle
+    identity: Annotated[Number, Field(gt=0, le=1e6)] | None = _RECIPE.identity
+    pool: Annotated[Whole, Field(ge=0, le=10_000)] | None = _RECIPE.pool
+
+    @model_validator(mode="before")
+    @classmethod
+    def completed(cls, values: object) -> object:
+        """What a recipe of CycleGAN leaves out is its paper's."""
+        if not isinstance(values, Mapping) or values.get("loss") != cyclegan.NAME:
+            return values
+        return to_json(cyclegan.RECIPE) | dict(values)
+
+    @model_validator(mode="after")
+    def of_its_loss(self) -> "RecipeKeys":
+        """Weights and pool are CycleGAN's alone, whose gradients do not accumulate."""
+        theirs = {"cycle": self.cycle, "identity": self.identity, "pool": self.pool}
+        if self.loss == cyclegan.NAME:
+            if missing := [key for key, value in theirs.items() if value is None]:
+                raise ValueError(f"{missing[0]} may not be null with loss cyclegan")
+            if self.accumulation != 1:
+                raise ValueError("gradients of loss cyclegan do not accumulate")
+        elif given := [key for key, value in theirs.items() if value is not None]:
+            raise ValueError(f"{given[0]} is of loss cyclegan only")
+        return self
 
 
 class TuningKeys(Keys):
@@ -206,6 +235,12 @@ class StudyKeys(Keys):
         0.0, description="how long the server waits at most for a batch to fill"
     )
     full: Truth = Field(False, description="train whole runs instead of sampling steps")
+    profile: Truth = Field(
+        False, description="afterwards a few steps of each case under its framework's profiler"
+    )
+    bandwidth: Truth = Field(
+        False, description="before, copies by size within and between the memories of the devices"
+    )
     accuracy_margin: Share = Field(
         0.01, description="accuracies this close are the same (share of right answers)"
     )

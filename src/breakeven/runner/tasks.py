@@ -66,8 +66,6 @@ def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
 
     Each model gets images of its size; a runtime without tunings stands for the first preset that is its own.
     """
-    from breakeven.workloads.models import for_imagenet
-
     given, found = keys.model_fields_set, dict[str, Any]()
     if "tuning" not in given:
         first = {preset(name, "cpu", task="infer").runtime: name for name in reversed(INFERENCE)}
@@ -76,17 +74,57 @@ def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
         names = own if whole else presets("infer")[:1]
         found["tuning"] = tuple(NamedTuning(name=name, preset=name) for name in names)
         found["runtime"] = (None,) if whole else fields["runtime"]
-    if "data" not in given:
-        large = [name for name in fields["model"] if for_imagenet(name)]
-        small = [name for name in fields["model"] if name not in large]
-        found["data"] = (*(("photos",) if large else ()), *(("digits",) if small else ()))
-        if large and small:
-            cross = [
-                {"model": tuple(large), "data": ("digits",)},
-                {"model": tuple(small), "data": ("photos",)},
-            ]
-            found["exclude"] = (*fields["exclude"], *cross)
     return found
+
+
+def images(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Data and batches where a study does not say: each model gets images that it is made for.
+
+    A net that translates between domains gets one pair a step, as its paper; others the usual batch.
+    """
+    from breakeven.workloads.models import for_imagenet, translates
+
+    models = fields["model"]
+    pairs = tuple(name for name in models if translates(name))
+    large = tuple(name for name in models if keys.task == "infer" and for_imagenet(name))
+    plain = tuple(name for name in models if name not in (*pairs, *large))
+    found, given = dict[str, Any](), keys.model_fields_set
+    exclude = list(fields["exclude"])
+    if "data" not in given and (pairs or large):
+        groups = [("photos", large), ("digits", plain), ("digits-3-8", pairs)]
+        found["data"] = data = tuple(name for name, group in groups if group)
+        exclude += [
+            {"model": group, "data": tuple(other for other in data if other != name)}
+            for name, group in groups
+            if group and len(data) > 1
+        ]
+    if "batch" not in given and pairs:
+        others = tuple(name for name in models if name not in pairs)
+        found["batch"] = (*(fields["batch"] if others else ()), 1)
+        if others:
+            exclude += [{"model": pairs, "batch": fields["batch"]}, {"model": others, "batch": (1,)}]
+    return found | {"exclude": tuple(exclude)}
+
+
+def recipe_of(study: Study, model: str) -> Recipe | None:
+    """How a study trains a model: one recipe for classifiers, that of CycleGAN for CycleGAN."""
+    from breakeven.workloads import cyclegan
+    from breakeven.workloads.models import translates
+
+    if study.task == "infer":
+        return None
+    return cyclegan.RECIPE if translates(model) and study.recipe.loss != cyclegan.NAME else study.recipe
+
+
+def misfit(model: str, data: str) -> str | None:
+    """Why a model has nothing to learn from a data set, whatever its size; None where it has."""
+    from breakeven.workloads import data as data_sets
+    from breakeven.workloads.models import translates
+
+    if translates(model) and not data_sets.DATA[data].domains:
+        known = " or ".join(name for name, entry in data_sets.DATA.items() if entry.domains)
+        return f"{model} translates between two domains: use {known}"
+    return None
 
 
 def contradiction(study: Study) -> tuple[tuple[str | int, ...], str] | None:
@@ -105,9 +143,24 @@ def contradiction(study: Study) -> tuple[tuple[str | int, ...], str] | None:
         return ("load",), "server needs the limit that it has to keep: p99_limit_ms, --max-p99 20ms"
     if study.p99_limit_ms is not None and "server" not in study.load:
         return ("p99_limit_ms",), "is the server's: add load: server"
+    if fault := _other_loss(study):
+        return ("recipe",), fault
     if study.task == "train" and study.weights:
         return ("weights",), "are of inference: training draws its own from the seed"
     if odd := [name for name in study.weights if name not in study.model]:
         text = "name the model: {MODEL: SOURCE}" if odd[0] == "*" else f"{odd[0]!r} is no model of this study"
         return ("weights",), text
+    return None
+
+
+def _other_loss(study: Study) -> str | None:
+    """A recipe that no model of the study, or not every one of them, can be trained by."""
+    from breakeven.workloads.models import translates
+
+    kinds = {translates(name): name for name in study.model}
+    if study.recipe.loss == "cyclegan":
+        fault = f"loss cyclegan is no loss of {kinds.get(False)}: make it a study of its own"
+        return fault if False in kinds else None
+    if study.recipe != Recipe() and False not in kinds:
+        return f"is of classifiers; {kinds[True]} is trained by loss: cyclegan"
     return None

@@ -38,6 +38,8 @@ EXECUTIONS = (
     "cuda-graph+compile:max-autotune-no-cudagraphs",
     "session",
     "session:tensorrt",
+    "tf.function",
+    "xla",
 )
 
 _SLUG = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.errors import UserError
-from breakeven.workloads import photos, prepare
+from breakeven.workloads import pairs, photos, prepare
 from breakeven.workloads.cifar import ARCHIVE, ARCHIVE_MD5, FOLDER
 
 Channels = tuple[float, float, float]
@@ -33,6 +33,8 @@ class DataEntry:
     preparation: str
     split_hashes: tuple[str, str] | None  # content_hash of the prepared train and test split; None: unknown
     archive_md5: str | None = None  # of the one archive that everything is read from
+    files_hash: str | None = None  # of the user's own files, known where they are only
+    domains: bool = False  # two classes are two domains, A and B, between which a net may translate
     n_train: int
     n_test: int
     classes: int
@@ -51,7 +53,12 @@ class DataEntry:
 
     @property
     def identity(self) -> str:
-        """What a case hashes: 'sha256:...' of the prepared data, else 'md5:...' of the archive."""
+        """What a case hashes: 'sha256:...' of the prepared data or the files, else 'md5:...' of the archive.
+
+        `sha256:None` for files of the user's that are not here.
+        """
+        if self.split_hashes is None and self.archive_md5 is None:
+            return f"sha256:{self.files_hash}"
         return f"sha256:{self.content_hash}" if self.split_hashes else f"md5:{self.archive_md5}"
 
 
@@ -71,7 +78,16 @@ def entry(name: str) -> DataEntry:
     if name not in DATA:
         near = get_close_matches(name, DATA, n=2, cutoff=0.4) or sorted(DATA)
         raise UserError(f"unknown data set '{name}'; did you mean {' or '.join(near)}?")
-    return DATA[name]
+    return _of_folders(DATA[name]) if name == "pairs" else DATA[name]
+
+
+def _of_folders(known: DataEntry) -> DataEntry:
+    """The entry with what is known of the user's files, where they are."""
+    found = pairs.files()
+    if found is None:
+        return known
+    n_train, n_test = (sum(map(len, found[split])) for split in SPLITS)
+    return replace(known, n_train=n_train, n_test=n_test, files_hash=pairs.identity(found))
 
 
 def load(name: str, split: str, *, root: Path | None = None, download: bool = False) -> DataSet:
@@ -88,9 +104,19 @@ def load(name: str, split: str, *, root: Path | None = None, download: bool = Fa
     if prepared is None:
         raise UserError(missing_message(name, root))
     images, labels = prepared
+    if name == "pairs":  # in any number: what a case hashes are the files
+        return DataSet(
+            name=name, split=split, images=images, labels=labels, content_hash=content_hash(images, labels)
+        )
     found = content_hash(images, labels)
     _verify(known, split, images, labels, found)
     return DataSet(name=name, split=split, images=images, labels=labels, content_hash=found)
+
+
+def of_domain(stored: DataSet, domain: int) -> DataSet:
+    """The images of one of two domains, 0 is A and 1 is B; the hash stays that of the whole split."""
+    chosen = stored.labels == domain
+    return replace(stored, images=stored.images[chosen], labels=stored.labels[chosen])
 
 
 def normalized(known: DataEntry, images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -228,6 +254,43 @@ DATA: dict[str, DataEntry] = {
                 "pip install scikit-learn pillow (the one ships the pictures, the other reads them)",
             ),
         ),
+        DataEntry(
+            name="digits-3-8",
+            version="UCI optdigits 1998, test part, as in scikit-learn",
+            preparation="the threes (A) and eights (B) of digits, four times enlarged again to 128x128",
+            split_hashes=(
+                "b51dfc237a37a6d21c691e4ba9ec89ea6b06b3d32f054d0edcf3166d4c8b1f5c",
+                "af703ee48d736495f520a386c6cd35acd3f8e09fbdc683cb59a9b58e1ce9c9f9",
+            ),
+            n_train=289,
+            n_test=68,
+            classes=2,
+            domains=True,
+            shape=(3, 128, 128),
+            mean=(0.5, 0.5, 0.5),  # to -1..1, where a generator's images lie
+            std=(0.5, 0.5, 0.5),
+            labelled=True,
+            how_to_get=("pip install scikit-learn (it ships the file)",),
+        ),
+        DataEntry(
+            name="pairs",
+            version="two folders",
+            preparation="the largest centred square of each image, bilinear to 128x128",
+            split_hashes=None,
+            n_train=0,  # unknown until the folders are here
+            n_test=0,
+            classes=2,
+            domains=True,
+            shape=(3, 128, 128),
+            mean=(0.5, 0.5, 0.5),
+            std=(0.5, 0.5, 0.5),
+            labelled=True,
+            how_to_get=(
+                "put folders of images into ~/.cache/breakeven/data/pairs, or into $BREAKEVEN_DATA/pairs: "
+                "A and B, or trainA, trainB, testA and testB as of horse2zebra "
+                "(https://people.eecs.berkeley.edu/~taesung_park/CycleGAN/datasets), and pip install pillow",
+            ),
+        ),
     )
 }
 
@@ -237,4 +300,6 @@ _READERS: dict[str, Reader] = {
     "cifar10": prepare.cifar10,
     "synthetic": prepare.synthetic,
     "photos": photos.photos,
+    "digits-3-8": prepare.two_digits,
+    "pairs": pairs.of_folders,
 }

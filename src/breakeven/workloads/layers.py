@@ -9,6 +9,7 @@ kernel: fused kernels compute the scores again in the backward pass, which is th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -103,6 +104,67 @@ class Dropout:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Subsample:
+    """Every `stride`-th row and column from the first; zeros for the new channels, half of them before the
+    others and half after: the shortcut without parameters of He et al. 2016 (option A)."""
+
+    name: str
+    in_channels: int
+    out_channels: int
+    stride: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvTranspose2d:
+    """The transpose of a square convolution, no dilation; weight [in, out, kernel, kernel].
+
+    An extent n becomes (n - 1) * stride - 2 * padding + kernel + output_padding.
+    """
+
+    name: str
+    in_channels: int
+    out_channels: int
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    output_padding: int = 0
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstanceNorm2d:
+    """(x - mean) / sqrt(var + eps) over the pixels of each channel of each image, with the biased variance.
+
+    In training and in inference alike; no parameters, no running statistics (torch's default).
+    """
+
+    name: str
+    channels: int
+    eps: float = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReflectionPad2d:
+    """`padding` more pixels on each side, mirrored at the edge pixel, which is not repeated."""
+
+    name: str
+    padding: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeakyReLU:
+    """max(x, 0) + slope * min(x, 0)."""
+
+    name: str
+    slope: float = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tanh:
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LayerNorm:
     """Over the last extent, with the biased variance."""
 
@@ -160,30 +222,45 @@ class Residual:
 
 
 TokenLeaf: TypeAlias = LayerNorm | GELU | Tokens | Attention | ClassToken
-Leaf: TypeAlias = (
-    Conv2d
-    | BatchNorm2d
-    | Linear
-    | ReLU
-    | ReLU6
-    | MaxPool2d
-    | AdaptiveAvgPool2d
-    | Flatten
-    | Dropout
-    | TokenLeaf
+ImageLeaf: TypeAlias = Subsample | ConvTranspose2d | InstanceNorm2d | ReflectionPad2d | LeakyReLU | Tanh
+PlainLeaf: TypeAlias = (
+    Conv2d | BatchNorm2d | Linear | ReLU | ReLU6 | MaxPool2d | AdaptiveAvgPool2d | Flatten | Dropout
 )
+Leaf: TypeAlias = PlainLeaf | ImageLeaf | TokenLeaf
 Node: TypeAlias = Leaf | Residual
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pass:
+    """One way in which a training step runs a net: `times` forward and backward.
+
+    `net` tells nets apart that have equal layers but weights of their own. `input_gradient`: what goes in has
+    to be differentiated; `weight_gradient`: the weights have to.
+    """
+
+    net: str
+    input_shape: tuple[int, int, int]
+    nodes: tuple[Node, ...]
+    times: int = 1
+    input_gradient: bool = False
+    weight_gradient: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     """A net: its nodes run in turn. Names are state-dict prefixes, each used once:
-    torchvision's for convolutional nets, timm's for the ViTs."""
+    torchvision's for convolutional nets, timm's for the ViTs.
+
+    `passes`: what a training step runs where that is more than these nodes once. `weight_std`: standard
+    deviation of all drawn weights, whose biases then begin at 0; None: each layer's own (see `weights`).
+    """
 
     name: str
     num_classes: int
     input_shape: tuple[int, int, int]  # (channels, height, width)
     nodes: tuple[Node, ...]
+    passes: tuple[Pass, ...] = ()
+    weight_std: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -244,6 +321,26 @@ def out_shape(node: Leaf, shape: Shape) -> Shape:
             return shape
         case LayerNorm() | Tokens() | Attention() | ClassToken():
             return _token_shape(node, shape)
+        case Subsample() | ConvTranspose2d() | InstanceNorm2d() | ReflectionPad2d() | LeakyReLU() | Tanh():
+            return _image_shape(node, shape)
+    raise _misfit(node, shape)
+
+
+def _image_shape(node: ImageLeaf, shape: Shape) -> Shape:
+    match node:
+        case Subsample(in_channels=channels) if shape[0] == channels:
+            return (node.out_channels, *(-(-extent // node.stride) for extent in shape[1:]))
+        case ConvTranspose2d(in_channels=channels) if shape[0] == channels:
+            more = node.kernel + node.output_padding - 2 * node.padding
+            return (node.out_channels, *((extent - 1) * node.stride + more for extent in shape[1:]))
+        case InstanceNorm2d(channels=channels) if shape[0] == channels:
+            return shape
+        case ReflectionPad2d() if min(shape[1:]) <= node.padding:
+            raise _too_small(node.name, shape)
+        case ReflectionPad2d():
+            return (shape[0], *(extent + 2 * node.padding for extent in shape[1:]))
+        case LeakyReLU() | Tanh():
+            return shape
     raise _misfit(node, shape)
 
 
@@ -273,6 +370,9 @@ def parameter_shapes(node: Leaf) -> dict[str, Shape]:
         case Linear():
             weight = (node.out_features, node.in_features)
             return {"weight": weight} | ({"bias": (node.out_features,)} if node.bias else {})
+        case ConvTranspose2d():
+            weight = (node.in_channels, node.out_channels, node.kernel, node.kernel)
+            return {"weight": weight} | ({"bias": (node.out_channels,)} if node.bias else {})
         case BatchNorm2d():
             return {"weight": (node.channels,), "bias": (node.channels,)}
         case LayerNorm():
@@ -294,9 +394,32 @@ def layer_costs(model: Model, dtype_bytes: int = 4) -> list[LayerCost]:
     return list(_costs(model.nodes, model.input_shape, False, dtype_bytes))
 
 
+def training_passes(model: Model) -> tuple[Pass, ...]:
+    """What a training step runs: the nodes once, unless the model says otherwise."""
+    return model.passes or (Pass(net=model.name, input_shape=model.input_shape, nodes=model.nodes),)
+
+
+def pass_costs(one: Pass, dtype_bytes: int = 4) -> list[LayerCost]:
+    """Cost of every layer of a pass, run once; without gradients of the weights where it makes none."""
+    costs = list(_costs(one.nodes, one.input_shape, one.input_gradient, dtype_bytes))
+    if one.weight_gradient:
+        return costs
+    return [dataclasses.replace(cost, weight_grad_flops=0) for cost in costs]
+
+
 def parameter_count(model: Model) -> int:
-    """Trained parameters (BatchNorm's running statistics are buffers, not parameters)."""
-    return sum(prod(shape) for leaf in leaves(model.nodes) for shape in parameter_shapes(leaf).values())
+    """Parameters of the nodes (BatchNorm's running statistics are buffers, not parameters)."""
+    return _parameters(model.nodes)
+
+
+def trained_parameter_count(model: Model) -> int:
+    """Parameters that a training step updates: those of the nodes, or of every net that it trains."""
+    nets = {one.net: one.nodes for one in training_passes(model) if one.weight_gradient}
+    return sum(map(_parameters, nets.values()))
+
+
+def _parameters(nodes: tuple[Node, ...]) -> int:
+    return sum(prod(shape) for leaf in leaves(nodes) for shape in parameter_shapes(leaf).values())
 
 
 def forward_flops(model: Model) -> int:
@@ -309,7 +432,9 @@ def training_flops(model: Model, batch: int = 1) -> int:
 
     Three times the forward pass less the first layer's input gradient, which nobody asks for.
     """
-    return batch * sum(cost.training_flops for cost in layer_costs(model))
+    return batch * sum(
+        one.times * cost.training_flops for one in training_passes(model) for cost in pass_costs(one)
+    )
 
 
 def least_flops(model: Model, batch: int = 1, *, training: bool) -> float:
@@ -318,14 +443,23 @@ def least_flops(model: Model, batch: int = 1, *, training: bool) -> float:
     m x m outputs of a k x k convolution with stride 1 take (m + k - 1)^2 multiplications instead of (m k)^2:
     a quarter at m = 4 and k = 3. Real kernels save less: this bounds what can be true.
     """
-    saved = {
+    if not training:
+        saved = _saved(model.nodes)
+        return batch * sum(c.flops * saved.get(c.name, 1.0) for c in layer_costs(model))
+    flops = 0.0
+    for one in training_passes(model):
+        saved = _saved(one.nodes)
+        flops += one.times * sum(c.training_flops * saved.get(c.name, 1.0) for c in pass_costs(one))
+    return batch * flops
+
+
+def _saved(nodes: tuple[Node, ...]) -> dict[str, float]:
+    """Share of its multiplications that a layer needs at least, by name; 1 where none is given."""
+    return {
         leaf.name: ((WINOGRAD_TILE + leaf.kernel - 1) / (WINOGRAD_TILE * leaf.kernel)) ** 2
-        for leaf in leaves(model.nodes)
+        for leaf in leaves(nodes)
         if isinstance(leaf, Conv2d) and leaf.stride == 1
     }
-    costs = layer_costs(model)
-    flops = sum((c.training_flops if training else c.flops) * saved.get(c.name, 1.0) for c in costs)
-    return batch * flops
 
 
 def forward_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
@@ -336,18 +470,33 @@ def forward_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
 
 def training_bytes(model: Model, batch: int = 1, dtype_bytes: int = 4) -> int:
     """Bytes that unfused kernels move in forward and backward of a batch, without the optimizer."""
-    costs = layer_costs(model, dtype_bytes)
-    backward = sum(batch * (cost.backward_bytes_read + cost.backward_bytes_written) for cost in costs)
-    # Backward reads the weights for the input gradient and writes as many weight gradients.
-    weights = sum(cost.weight_bytes * (2 if cost.backward_bytes_written else 1) for cost in costs)
-    return forward_bytes(model, batch, dtype_bytes) + backward + weights
+    return sum(one.times * _pass_bytes(one, batch, dtype_bytes) for one in training_passes(model))
+
+
+def _pass_bytes(one: Pass, batch: int, dtype_bytes: int) -> int:
+    return sum(
+        batch * (cost.bytes_read + cost.bytes_written)
+        + cost.weight_bytes
+        + batch * (cost.backward_bytes_read + cost.backward_bytes_written)
+        + backward_weight_bytes(cost, one)
+        for cost in pass_costs(one, dtype_bytes)
+    )
+
+
+def backward_weight_bytes(cost: LayerCost, one: Pass) -> int:
+    """Backward reads the weights for the input gradient and writes as many weight gradients."""
+    return cost.weight_bytes * ((cost.backward_bytes_written > 0) + one.weight_gradient)
 
 
 def _window(node: Conv2d | MaxPool2d, shape: Shape) -> tuple[int, int]:
     sizes = [(extent + 2 * node.padding - node.kernel) // node.stride + 1 for extent in shape[1:]]
     if len(sizes) != 2 or min(sizes) < 1:
-        raise UserError(f"input {shape} is too small for layer {node.name}; use larger images, as 3x32x32")
+        raise _too_small(node.name, shape)
     return sizes[0], sizes[1]
+
+
+def _too_small(name: str, shape: Shape) -> UserError:
+    return UserError(f"input {shape} is too small for layer {name}; use larger images, as 3x32x32")
 
 
 def _costs(
@@ -400,6 +549,9 @@ def _products(node: Leaf, shape: Shape, made: Shape) -> tuple[int, int, int]:
         case Conv2d():
             flops = 2 * prod(made) * (node.in_channels // node.groups) * node.kernel**2
             return flops, flops, flops
+        case ConvTranspose2d():  # each pixel of the input meets the whole kernel
+            flops = 2 * prod(shape) * node.out_channels * node.kernel**2
+            return flops, flops, flops
         case Linear():
             flops = 2 * prod(made) * node.in_features
             return flops, flops, flops
@@ -415,15 +567,19 @@ def _backward_bytes(node: Leaf, taken: int, made: int, trained: bool) -> tuple[i
     match node:
         case Flatten():
             return 0, 0  # a view of the gradient
-        case Conv2d() | Linear():  # two kernels read the output's gradient, one the saved input
+        case (
+            Conv2d() | ConvTranspose2d() | Linear()
+        ):  # two kernels read the output's gradient, one the saved input
             return taken + made * (2 if trained else 1), wanted
         case BatchNorm2d() | LayerNorm():  # the output's gradient and the saved input
             return taken + made, wanted
+        case InstanceNorm2d():
+            return (taken + made, wanted) if trained else (0, 0)
         case Tokens():  # the output's gradient, summed over the batch for the two tensors
             return made, wanted
         case Attention():  # q, k, v, the saved output and its gradient
             return (taken + 2 * made, wanted) if trained else (0, 0)
-        case AdaptiveAvgPool2d() | ClassToken():
+        case AdaptiveAvgPool2d() | ClassToken() | ReflectionPad2d() | Subsample():
             return made if trained else 0, wanted
         case _:  # the output's gradient and a saved output, input, mask or index
             return 2 * made if trained else 0, wanted

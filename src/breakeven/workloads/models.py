@@ -1,4 +1,4 @@
-"""The models that can be named: a small convolutional net in six widths, ResNets, MobileNetV2 and ViTs.
+"""The models that can be named: small convolutional nets, VGG16, ResNets, MobileNetV2, ViTs and CycleGAN.
 
 Knows nothing about frameworks or weights: it only declares layers.
 simple-cnn-wX has X times as many channels and hidden features as simple-cnn.
@@ -14,6 +14,8 @@ from difflib import get_close_matches
 from functools import partial
 
 from breakeven.errors import UserError
+from breakeven.workloads import cyclegan
+from breakeven.workloads.convnets import conv6, conv6_seed, resnet20, vgg16
 from breakeven.workloads.layers import (
     AdaptiveAvgPool2d,
     BatchNorm2d,
@@ -58,16 +60,24 @@ def model(name: str, *, num_classes: int = 10, input_shape: InputShape = (3, 32,
         raise UserError(f"unknown model '{name}'; did you mean {' or '.join(near or sorted(MODELS))}?")
     if num_classes < 1 or min(input_shape) < 1:
         raise UserError(f"model {name}: give at least one class and an input shape such as 3x32x32")
-    nodes = MODELS[name](num_classes, input_shape)
-    made = Model(name=name, num_classes=num_classes, input_shape=input_shape, nodes=nodes)
+    if name == cyclegan.NAME:
+        made = cyclegan.model(input_shape)
+    else:
+        nodes = MODELS[name](num_classes, input_shape)
+        made = Model(name=name, num_classes=num_classes, input_shape=input_shape, nodes=nodes)
     layer_costs(made)  # refuses an input that some layer can't take, before anything is built
     return made
 
 
+def translates(name: str) -> bool:
+    """Whether a net makes images of one domain from those of another: it has no classes and no scores."""
+    return name == cyclegan.NAME
+
+
 def for_imagenet(name: str) -> bool:
     """Whether a net is built for images of 3x224x224; it may take smaller ones, too."""
-    return name in ("mobilenetv2", "vit-base-16") or (
-        name.startswith("resnet") and not name.endswith("-cifar")
+    return name in ("mobilenetv2", "vgg16", "vit-base-16") or (
+        name.startswith("resnet") and not name.endswith(("-cifar", "resnet20"))
     )
 
 
@@ -216,6 +226,10 @@ def _width_series() -> dict[str, Builder]:
     return {f"simple-cnn{suffix}": partial(simple_cnn, base=base) for suffix, base in bases.items()}
 
 
+def _generator(num_classes: int, input_shape: InputShape) -> tuple[Node, ...]:
+    return cyclegan.generator(input_shape[0])
+
+
 def _vit_family() -> dict[str, Builder]:
     sizes = {"vit-tiny": (192, 3), "vit-small": (384, 6), "vit-base": (768, 12)}
     small: dict[str, Builder] = {
@@ -226,7 +240,12 @@ def _vit_family() -> dict[str, Builder]:
 
 MODELS: dict[str, Builder] = {
     **_width_series(),
+    "conv6-seed": conv6_seed,
+    "conv6": conv6,
+    "vgg16": vgg16,
+    "resnet20": resnet20,
     **_resnet_family(),
     "mobilenetv2": mobilenetv2,
     **_vit_family(),
+    cyclegan.NAME: _generator,
 }

@@ -38,7 +38,7 @@ def photos(
     folder = _folder()
     if folder is None or not present():
         return None
-    pictures = [_decoded(folder / name) for name in PICTURES]
+    pictures = [decoded(folder / name) for name in PICTURES]
     n = COUNTS[split]
     draws = words(derive(0, f"photos {split}"), 5 * n).reshape(n, 5)
     images = np.empty((n, 3, SIDE, SIDE), np.uint8)
@@ -47,7 +47,7 @@ def photos(
         height, width = picture.shape[1:]
         side = SIDE + draw[1] % (min(height, width) - SIDE + 1)
         top, left = draw[2] % (height - side + 1), draw[3] % (width - side + 1)
-        crop = _resized(picture[:, top : top + side, left : left + side])
+        crop = resized(picture[:, top : top + side, left : left + side])
         image[:] = crop[:, :, ::-1] if draw[4] >> 63 else crop
     return images, np.zeros(n, np.int64)
 
@@ -61,7 +61,7 @@ def _folder() -> Path | None:
     return folder if all((folder / name).is_file() for name in PICTURES) else None
 
 
-def _decoded(path: Path) -> NDArray[np.uint8]:
+def decoded(path: Path) -> NDArray[np.uint8]:
     """uint8 [3, H, W]."""
     from PIL import Image
 
@@ -70,19 +70,19 @@ def _decoded(path: Path) -> NDArray[np.uint8]:
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def _resized(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Bilinear with pixel centres aligned, [3, side, side] to [3, 224, 224]; weights in steps of 1/256."""
-    low, high, weight = _taps(pixels.shape[1])
+def resized(pixels: NDArray[np.uint8], to: int = SIDE) -> NDArray[np.uint8]:
+    """Bilinear with pixel centres aligned, [3, side, side] to [3, to, to]; weights in steps of 1/256."""
+    low, high, weight = _taps(pixels.shape[1], to)
     rows = _mix(pixels[:, low], pixels[:, high], weight[:, None])
     return _mix(rows[:, :, low], rows[:, :, high], weight)
 
 
-def _taps(side: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
-    """For each of 224 outputs its two neighbours along an extent of `side` and the second one's weight."""
-    # The centre of output i lies at (i + 1/2) side / 224 - 1/2, here in units of 1 / (2 * 224).
-    centre = np.maximum((2 * np.arange(SIDE) + 1) * side - SIDE, 0)
-    low, rest = centre // (2 * SIDE), centre % (2 * SIDE)
-    weight = (rest * WEIGHTS) // (2 * SIDE)
+def _taps(side: int, to: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
+    """For each of `to` outputs its two neighbours along an extent of `side` and the second one's weight."""
+    # The centre of output i lies at (i + 1/2) side / to - 1/2, here in units of 1 / (2 * to).
+    centre = np.maximum((2 * np.arange(to) + 1) * side - to, 0)
+    low, rest = centre // (2 * to), centre % (2 * to)
+    weight = (rest * WEIGHTS) // (2 * to)
     return low, np.minimum(low + 1, side - 1), weight.astype(np.uint16)
 
 

@@ -1,4 +1,4 @@
-"""How each data set becomes uint8 images, of 3x32x32 but for `photos`.
+"""How each data set becomes uint8 images, of 3x32x32 but for `photos` and those of two domains.
 
 Knows nothing about hashes or the catalog: it finds files, reads and reshapes them.
 Every reader takes (split, root, whether to download) and returns images uint8 [N, C, H, W] and
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.errors import UserError
-from breakeven.workloads import fetch, photos
+from breakeven.workloads import fetch, pairs, photos
 from breakeven.workloads.cifar import ARCHIVE, find_cifar10, read_cifar10
 from breakeven.workloads.idx import read_idx
 from breakeven.workloads.philox import derive, integers, octets, permutation
@@ -34,7 +34,7 @@ CIFAR10_URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 def present(name: str, root: Path | None = None) -> bool:
     """Whether the files of a data set are found (not whether they are sound)."""
     match name:
-        case "digits":
+        case "digits" | "digits-3-8":
             return find_spec("sklearn") is not None
         case "fashion-mnist":
             return all(_fashion_files(split, root) is not None for split in FASHION_STEMS)
@@ -42,6 +42,8 @@ def present(name: str, root: Path | None = None) -> bool:
             return _cifar_source(root) is not None
         case "photos":
             return photos.present()
+        case "pairs":
+            return pairs.files(root) is not None and find_spec("PIL") is not None
     return True
 
 
@@ -55,6 +57,12 @@ def digits(split: str, root: Path | None = None, download: bool = False) -> Prep
     scaled = ((rows[:, :64] * 255 + 8) // 16).astype(np.uint8).reshape(-1, 8, 8)
     enlarged = scaled.repeat(4, axis=1).repeat(4, axis=2)
     return np.repeat(enlarged[:, None], 3, axis=1), rows[:, 64].copy()
+
+
+def two_digits(split: str, root: Path | None = None, download: bool = False) -> Prepared | None:
+    """Threes (A) and eights (B) of `digits`, each pixel 16x16: two domains that differ in one stroke."""
+    prepared = digits(split)
+    return None if prepared is None else pairs.of_digits(*prepared, (3, 8))
 
 
 def fashion_mnist(split: str, root: Path | None = None, download: bool = False) -> Prepared | None:

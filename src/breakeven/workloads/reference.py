@@ -38,6 +38,23 @@ def _leaf(node: layers.Leaf, weights: Weights, x: Tensor) -> Tensor:
     parts = layers.parameter_shapes(node)
     own = {part: weights[f"{node.name}.{part}"].astype(np.float64) for part in parts}
     match node:
+        case layers.LayerNorm() | layers.GELU() | layers.Tokens() | layers.Attention() | layers.ClassToken():
+            return _token_leaf(node, own, x)
+        case (
+            layers.Subsample()
+            | layers.ConvTranspose2d()
+            | layers.InstanceNorm2d()
+            | layers.ReflectionPad2d()
+            | layers.LeakyReLU()
+            | layers.Tanh()
+        ):
+            return _image_leaf(node, own, x)
+        case _:
+            return _plain_leaf(node, weights, own, x)
+
+
+def _plain_leaf(node: layers.PlainLeaf, weights: Weights, own: dict[str, Tensor], x: Tensor) -> Tensor:
+    match node:
         case layers.Conv2d():
             return _conv(node, own["weight"], own.get("bias"), x)
         case layers.BatchNorm2d():
@@ -60,10 +77,47 @@ def _leaf(node: layers.Leaf, weights: Weights, x: Tensor) -> Tensor:
             return pooled
         case layers.Flatten():
             return x.reshape(len(x), -1)
-        case layers.Dropout():
+        case _:  # dropout
             return x
-        case _:
-            return _token_leaf(node, own, x)
+
+
+def _image_leaf(node: layers.ImageLeaf, own: dict[str, Tensor], x: Tensor) -> Tensor:
+    match node:
+        case layers.Subsample():
+            more = node.out_channels - node.in_channels
+            kept = x[:, :, :: node.stride, :: node.stride]
+            return np.pad(kept, ((0, 0), (more // 2, more - more // 2), (0, 0), (0, 0)))
+        case layers.ConvTranspose2d():
+            return _transposed(node, own["weight"], own.get("bias"), x)
+        case layers.InstanceNorm2d():
+            centred = x - x.mean(axis=(2, 3), keepdims=True)
+            variance = np.square(centred).mean(axis=(2, 3), keepdims=True)
+            normed: Tensor = centred / np.sqrt(variance + node.eps)
+            return normed
+        case layers.ReflectionPad2d():
+            pad = (node.padding, node.padding)
+            return np.pad(x, ((0, 0), (0, 0), pad, pad), mode="reflect")
+        case layers.LeakyReLU():
+            return np.where(x > 0, x, node.slope * x)
+        case layers.Tanh():
+            return np.asarray(np.tanh(x), np.float64)
+
+
+def _transposed(node: layers.ConvTranspose2d, weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    """Each pixel adds its kernel, scaled, to the output, of which padding is cut off."""
+    n, _, height, width = x.shape
+    rows, columns = (
+        (extent - 1) * node.stride + node.kernel + node.output_padding for extent in (height, width)
+    )
+    made = np.zeros((n, node.out_channels, rows, columns))
+    for i in range(node.kernel):
+        for j in range(node.kernel):
+            # [n, in, h, w] and [in, out] -> [n, h, w, out]
+            part = np.tensordot(x, weight[:, :, i, j], axes=(1, 0))
+            last = i + (height - 1) * node.stride + 1, j + (width - 1) * node.stride + 1
+            made[:, :, i : last[0] : node.stride, j : last[1] : node.stride] += part.transpose(0, 3, 1, 2)
+    made = made[:, :, node.padding : rows - node.padding, node.padding : columns - node.padding]
+    return made if bias is None else made + _by_channel(bias)
 
 
 def _token_leaf(node: layers.TokenLeaf, own: dict[str, Tensor], x: Tensor) -> Tensor:

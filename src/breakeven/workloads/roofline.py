@@ -6,6 +6,7 @@ traffic is that of unfused kernels, as `layers` counts it: activations read and 
 once a batch. Fused layers and caches move less, so a compiled step may pass this floor honestly.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from breakeven.workloads import layers
@@ -55,15 +56,14 @@ def floor(
     `dtype_bytes`: of activations and weights.
     """
     forward = backward = memory = flops = moved = 0.0
-    for cost in layers.layer_costs(model, dtype_bytes):
-        for back in (False, True) if training else (False,):
-            work, traffic = _work(cost, batch, back)
-            arithmetic_s, traffic_s = work / flop_per_s, traffic / byte_per_s
-            seconds = max(arithmetic_s, traffic_s)
-            flops, moved = flops + work, moved + traffic
-            memory += seconds if traffic_s > arithmetic_s else 0.0
-            forward, backward = (forward, backward + seconds) if back else (forward + seconds, backward)
-    state = ADAM_BYTES * layers.parameter_count(model) if training else 0
+    for one, cost, back in _runs(model, dtype_bytes, training):
+        work, traffic = _work(one, cost, batch, back)
+        arithmetic_s, traffic_s = one.times * work / flop_per_s, one.times * traffic / byte_per_s
+        seconds = max(arithmetic_s, traffic_s)
+        flops, moved = flops + one.times * work, moved + one.times * traffic
+        memory += seconds if traffic_s > arithmetic_s else 0.0
+        forward, backward = (forward, backward + seconds) if back else (forward + seconds, backward)
+    state = ADAM_BYTES * layers.trained_parameter_count(model) if training else 0
     return Floor(
         forward_s=forward,
         backward_s=backward,
@@ -74,13 +74,26 @@ def floor(
     )
 
 
-def _work(cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
+def _runs(
+    model: layers.Model, dtype_bytes: int, training: bool
+) -> Iterator[tuple[layers.Pass, layers.LayerCost, bool]]:
+    """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the nodes."""
+    if not training:
+        alone = layers.Pass(net=model.name, input_shape=model.input_shape, nodes=model.nodes)
+        yield from ((alone, cost, False) for cost in layers.layer_costs(model, dtype_bytes))
+        return
+    for one in layers.training_passes(model):
+        for cost in layers.pass_costs(one, dtype_bytes):
+            yield one, cost, False
+            yield one, cost, True
+
+
+def _work(one: layers.Pass, cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
     """(FLOPs, bytes) of a layer's forward or backward pass over a batch."""
     if not back:
         return batch * cost.flops, batch * (cost.bytes_read + cost.bytes_written) + cost.weight_bytes
-    # The weights' gradient is written; for the input's the weights are read again.
-    weights = cost.weight_bytes * (2 if cost.backward_bytes_written else 1)
     return (
         batch * (cost.input_grad_flops + cost.weight_grad_flops),
-        batch * (cost.backward_bytes_read + cost.backward_bytes_written) + weights,
+        batch * (cost.backward_bytes_read + cost.backward_bytes_written)
+        + layers.backward_weight_bytes(cost, one),
     )

@@ -3,9 +3,9 @@
 Knows nothing about frameworks: names and shapes are those of the declared layers.
 Convolutions have the variance of Kaiming's normal initialisation (He et al. 2015: 2 / fan out for ReLU),
 linear layers and biases torch's default (uniform within 1 / sqrt(fan in)), class token and positions the
-usual standard deviation of 0.02. Distributions are uniform, not normal: that needs only exact IEEE
-arithmetic, while the logarithm and cosine of a normal draw differ in the last bit between processors and
-libraries. Normalisations start as the identity.
+usual standard deviation of 0.02; a model may set one deviation for all, and biases of 0. Distributions are
+uniform, not normal: that needs only exact IEEE arithmetic, while the logarithm and cosine of a normal draw
+differ in the last bit between processors and libraries. Normalisations start as the identity.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from breakeven.workloads.layers import (
     BatchNorm2d,
     Conv2d,
+    ConvTranspose2d,
     LayerNorm,
     Leaf,
     Linear,
@@ -53,7 +54,11 @@ def initial_weights(model: Model, seed: int) -> Weights:
         for part, shape in parameter_shapes(leaf).items():
             name = f"{leaf.name}.{part}"
             key = derive(seed, f"weights:{name}")
-            weights[name] = symmetric(key, prod(shape), _bound(leaf, part)).reshape(shape)
+            if model.weight_std is not None and part == "bias":
+                weights[name] = np.zeros(shape, np.float32)
+                continue
+            bound = _bound(leaf, part) if model.weight_std is None else model.weight_std * sqrt(3)
+            weights[name] = symmetric(key, prod(shape), bound).reshape(shape)
     return weights
 
 
@@ -118,6 +123,10 @@ def _bound(leaf: Leaf, part: str) -> float:
             return sqrt(6 / (leaf.out_channels // leaf.groups * leaf.kernel**2))
         case Conv2d():
             return 1 / sqrt(leaf.in_channels // leaf.groups * leaf.kernel**2)
+        case ConvTranspose2d() if part == "weight":  # what one input reaches is its whole kernel
+            return sqrt(6 / (leaf.out_channels * leaf.kernel**2))
+        case ConvTranspose2d():
+            return 1 / sqrt(leaf.out_channels * leaf.kernel**2)
         case Linear():
             return 1 / sqrt(leaf.in_features)
         case Tokens():

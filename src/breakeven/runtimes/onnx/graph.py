@@ -130,6 +130,23 @@ def _residual(draft: _Draft, node: layers.Residual, x: str, shape: Shape) -> tup
 
 
 def _leaf(draft: _Draft, node: layers.Leaf, x: str, shape: Shape) -> str:
+    match node:
+        case layers.LayerNorm() | layers.GELU() | layers.Tokens() | layers.Attention() | layers.ClassToken():
+            return _token_leaf(draft, node, x, shape)
+        case (
+            layers.Subsample()
+            | layers.ConvTranspose2d()
+            | layers.InstanceNorm2d()
+            | layers.ReflectionPad2d()
+            | layers.LeakyReLU()
+            | layers.Tanh()
+        ):
+            return _image_leaf(draft, node, x)
+        case _:
+            return _plain_leaf(draft, node, x, shape)
+
+
+def _plain_leaf(draft: _Draft, node: layers.PlainLeaf, x: str, shape: Shape) -> str:
     name = node.name
     match node:
         case layers.Conv2d():
@@ -158,10 +175,53 @@ def _leaf(draft: _Draft, node: layers.Leaf, x: str, shape: Shape) -> str:
             return draft.add("GlobalAveragePool", name, x)
         case layers.Flatten():
             return draft.add("Flatten", name, x, axis=1)
-        case layers.Dropout():
+        case _:  # dropout
             return x
-        case _:
-            return _token_leaf(draft, node, x, shape)
+
+
+def _image_leaf(draft: _Draft, node: layers.ImageLeaf, x: str) -> str:
+    name = node.name
+    match node:
+        case layers.Subsample():
+            end, by = np.iinfo(np.int64).max, node.stride
+            edges = [
+                draft.constant(f"{name}.{what}", np.asarray(numbers, np.int64))
+                for what, numbers in (
+                    ("from", (0, 0)),
+                    ("to", (end, end)),
+                    ("axes", (2, 3)),
+                    ("by", (by, by)),
+                )
+            ]
+            kept = draft.add("Slice", f"{name}.kept", x, *edges)
+            more = node.out_channels - node.in_channels
+            pads = draft.shape(f"{name}.pads", 0, more // 2, 0, 0, 0, more - more // 2, 0, 0)
+            return draft.add("Pad", name, kept, pads)
+        case layers.ConvTranspose2d():
+            parts = ("weight", "bias") if node.bias else ("weight",)
+            return draft.add(
+                "ConvTranspose",
+                name,
+                x,
+                *(draft.number(f"{name}.{part}", draft.weights[f"{name}.{part}"]) for part in parts),
+                kernel_shape=[node.kernel] * 2,
+                strides=[node.stride] * 2,
+                pads=[node.padding] * 4,
+                output_padding=[node.output_padding] * 2,
+            )
+        case layers.InstanceNorm2d():
+            same = [
+                draft.number(f"{name}.{part}", np.full(node.channels, value))
+                for part, value in (("scale", 1.0), ("shift", 0.0))
+            ]
+            return draft.add("InstanceNormalization", name, x, *same, epsilon=node.eps)
+        case layers.ReflectionPad2d():
+            sides = (0, 0, node.padding, node.padding)
+            return draft.add("Pad", name, x, draft.shape(f"{name}.pads", *sides, *sides), mode="reflect")
+        case layers.LeakyReLU():
+            return draft.add("LeakyRelu", name, x, alpha=node.slope)
+        case layers.Tanh():
+            return draft.add("Tanh", name, x)
 
 
 def _token_leaf(draft: _Draft, node: layers.TokenLeaf, x: str, shape: Shape) -> str:

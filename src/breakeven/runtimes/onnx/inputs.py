@@ -82,12 +82,15 @@ def not_possible(case: Case) -> Iterator[str]:
         "it lays tensors out as it likes: set layout to channels-first": tuning.layout != "channels-first",
         "it tunes as it likes: set autotune to false": tuning.autotune,
         "threads must be at least 1": isinstance(tuning.threads, int) and tuning.threads < 1,
+        f"{work.model} makes images, not scores, which it does not compare yet": models.translates(
+            work.model
+        ),
         "inference has no recipe": work.task == "infer" and work.recipe is not None,
     }
     yield from (reason for reason, holds in told.items() if holds)
     if tuning.precision == "int8":
         yield from _bad_calibration(tuning.calibration or CALIBRATION)
-    yield from _unknown_work(work)
+    yield from unknown_work(work)
 
 
 def _bad_calibration(text: str) -> Iterator[str]:
@@ -95,7 +98,7 @@ def _bad_calibration(text: str) -> Iterator[str]:
         yield f"no calibration {text!r}: use minmax/IMAGES/train, such as {CALIBRATION}"
 
 
-def _unknown_work(work: Work) -> Iterator[str]:
+def unknown_work(work: Work) -> Iterator[str]:
     try:
         known = data.entry(work.data)
         models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)

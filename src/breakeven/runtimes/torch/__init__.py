@@ -6,6 +6,7 @@ Knows nothing about clocks or studies. This module imports no torch: the modules
 from collections.abc import Iterator, Mapping
 
 from breakeven.records.case import Case, Device
+from breakeven.records.transfers import KINDS, kind_and_size
 from breakeven.runtimes import Availability, Peak, Prepared
 
 PRELOAD = (
@@ -49,6 +50,10 @@ PEAKS = {
 """Kind of device -> its measured ceilings, each with its unit."""
 
 
+TRANSFERS = {"cpu": ("copy",), "cuda": KINDS}
+"""Kind of device -> kinds of copies that can be measured by size."""
+
+
 def availability() -> Availability:
     """Torch's version and the devices that it sees."""
     try:
@@ -82,10 +87,17 @@ def peaks(device: Device) -> Mapping[str, str]:
     return PEAKS.get(device.kind, {})
 
 
-def peak(device: Device, name: str) -> Peak:
-    """Builds one of them in this process."""
-    from breakeven.runtimes.torch import ceilings
+def copies(device: Device) -> tuple[str, ...]:
+    """The kinds of copies that can be measured by size on this kind of device."""
+    return TRANSFERS.get(device.kind, ())
 
+
+def peak(device: Device, name: str) -> Peak:
+    """Builds one of them in this process, or a copy by size."""
+    from breakeven.runtimes.torch import ceilings, transfers
+
+    if sized := kind_and_size(name):
+        return transfers.transfer(device, *sized)
     return ceilings.peak(device, name)
 
 
@@ -117,9 +129,16 @@ def _impossible(case: Case) -> Iterator[str]:
 
 def _impossible_training(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
+    translating = work.recipe is not None and work.recipe.loss == "cyclegan"
     told = {
         f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
         "training needs a recipe": work.recipe is None,
+        "a captured step of two updates in turn is not built yet": translating and tuning.captured,
+        # It compiles, but was never held to the eager step: its first step seemed to compile again.
+        "a compiled step of two updates in turn is not verified yet": translating
+        and tuning.compile_mode is not None,
+        "one loss scale of two updates in turn is not built yet: fp16": translating
+        and tuning.precision == "fp16",
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
         f"no optimizer implementation {tuning.optimizer_impl}": tuning.optimizer_impl
         not in (*OPTIMIZER_IMPLS, None),
@@ -156,6 +175,11 @@ def _unknown_work(case: Case) -> Iterator[str]:
     except UserError as error:
         yield str(error)
         return
+    translating = models.translates(work.model)
+    if translating and not known.domains:
+        yield f"{work.model} translates between two domains, which {work.data} has not"
+    if work.recipe is not None and (work.recipe.loss == "cyclegan") != translating:
+        yield f"loss {work.recipe.loss} is no loss of {work.model}"
     if work.num_classes < known.classes:
         yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
     if work.input_shape != known.shape:

@@ -75,13 +75,13 @@ def _checks(
     probed = _precision(session)
     yield "precision", "precision_mismatch", probed
     yield "training_flops", "invalid", _flops(session)
-    yield "one_step_parity", "output_mismatch", _parity(session, _loosest(probed["found"]))
+    yield "one_step_parity", "output_mismatch", _parity(session, loosest(probed["found"]))
     yield "layout", "invalid", _layout(session)
     if session.case.work.recipe and session.case.work.recipe.accumulation != 1:
-        yield "accumulation", "output_mismatch", _accumulation(session, _loosest(probed["found"]))
+        yield "accumulation", "output_mismatch", _accumulation(session, loosest(probed["found"]))
     if session.training.build is not None:
         session.training.build()
-        yield "as_eager", "output_mismatch", _as_eager(session, _loosest(probed["found"]))
+        yield "as_eager", "output_mismatch", _as_eager(session, loosest(probed["found"]))
     yield "weights_move", "invalid", _weights_move(session)
     evaluate(1)  # raises Mismatch itself if it builds a graph or runs in training mode
     yield "evaluation", "invalid", _equal("inference mode", "inference mode")
@@ -170,7 +170,7 @@ def _flops(session: Session) -> Check:
     return _equal(asked, counter.get_total_flops(), f"forward and backward, batch {FLOP_BATCH}")
 
 
-def _loosest(probed: Mapping[str, Mapping[str, Any]]) -> str:
+def loosest(probed: Mapping[str, Mapping[str, Any]]) -> str:
     """The roughest precision that the probes found: what parity can be held to."""
     names = [result["precision"] for result in probed.values()]
     return next((name for name in PARITY if all(_rank(found) <= _rank(name) for found in names)), "bf16")

@@ -45,13 +45,13 @@ def driven(
             cut=cut if mode is None else compiled(cut, mode),
         )
         made = captured(plan, net, source, gradients, loading.device, scaler)
-        return (made if mode is None else _noting(made)), None
+        return (made if mode is None else noting(made)), None
     batches = input.batches_of(tuning.residency, split, loading)
     if dtype != torch.float32:
         batches = dataclasses.replace(batches, place=_cast(batches.place, dtype))
     made = training(plan, net, batches, run, loading.device, scaler)
     if mode is not None:
-        made = _noting(dataclasses.replace(made, build=_first_call(made, plan, gradients, loading)))
+        made = noting(dataclasses.replace(made, build=_first_call(made, plan, gradients, loading)))
     return made, batches
 
 
@@ -80,7 +80,7 @@ def _first_call(
     return build
 
 
-def _noting(made: Training) -> Training:
+def noting(made: Training) -> Training:
     """The same; `build` also tells whether the compiler found its kernels in a cache."""
     inner = made.build
     assert inner is not None

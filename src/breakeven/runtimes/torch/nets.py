@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from breakeven.runtimes.torch import tokens
+from breakeven.runtimes.torch import images, tokens
 from breakeven.workloads import layers
 from breakeven.workloads.weights import Weights
 
@@ -109,6 +109,23 @@ def _module(root: nn.Module, node: layers.Node) -> nn.Module:
 
 def _leaf(node: layers.Leaf) -> nn.Module:
     match node:
+        case layers.LayerNorm() | layers.GELU() | layers.Tokens() | layers.Attention() | layers.ClassToken():
+            return tokens.leaf(node)
+        case (
+            layers.Subsample()
+            | layers.ConvTranspose2d()
+            | layers.InstanceNorm2d()
+            | layers.ReflectionPad2d()
+            | layers.LeakyReLU()
+            | layers.Tanh()
+        ):
+            return images.leaf(node)
+        case _:
+            return _plain(node)
+
+
+def _plain(node: layers.PlainLeaf) -> nn.Module:
+    match node:
         case layers.Conv2d():
             return nn.Conv2d(
                 node.in_channels,
@@ -134,10 +151,8 @@ def _leaf(node: layers.Leaf) -> nn.Module:
             return nn.AdaptiveAvgPool2d(1)
         case layers.Flatten():
             return nn.Flatten()
-        case layers.Dropout():
-            return nn.Dropout(node.p)
         case _:
-            return tokens.leaf(node)
+            return nn.Dropout(node.p)
 
 
 def _register(root: nn.Module, name: str, module: nn.Module) -> None:

@@ -59,7 +59,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
         loss_every_step=tuning.loss_sync != "epoch",
         captured=tuning.captured,
     )
-    made, batches = driven(tuning, plan, net, train, _loading(case, device, drop_last=True))
+    made, batches = driven(tuning, plan, net, train, loading(case, device, drop_last=True))
     return Session(
         case=case,
         device=device,
@@ -149,10 +149,11 @@ def _splits(work: Work, recipe: Recipe) -> tuple[input.Split, input.Split]:
 
 
 def open_batches(case: Case, split: input.Split, device: torch.device, *, drop_last: bool) -> input.Batches:
-    return input.batches_of(case.tuning.residency, split, _loading(case, device, drop_last=drop_last))
+    return input.batches_of(case.tuning.residency, split, loading(case, device, drop_last=drop_last))
 
 
-def _loading(case: Case, device: torch.device, *, drop_last: bool) -> input.Loading:
+def loading(case: Case, device: torch.device, *, drop_last: bool) -> input.Loading:
+    """How batches of a case are made."""
     tuning = case.tuning
     return input.Loading(
         batch=case.work.batch,

@@ -25,6 +25,7 @@ def save(training: Training, folder: Path) -> None:
         {
             "net": training.net.state_dict(),
             "optimizer": training.optimizer.state_dict(),
+            "others": [optimizer.state_dict() for optimizer in training.others],
             "scaler": None if training.scaler is None else training.scaler.state_dict(),
             "epoch": training.course.epoch,
             "step": training.course.step,
@@ -43,6 +44,8 @@ def restore(training: Training, folder: Path) -> None:
     stored = torch.load(path, map_location="cpu", weights_only=True)
     training.net.load_state_dict(stored["net"])
     _load(training.optimizer, stored["optimizer"])
+    for optimizer, state in zip(training.others, stored.get("others", ()), strict=True):
+        _load(optimizer, state)
     if training.scaler is not None:
         training.scaler.load_state_dict(stored["scaler"])
     training.course.epoch, training.course.step = stored["epoch"], stored["step"]

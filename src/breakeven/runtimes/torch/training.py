@@ -16,6 +16,7 @@ from breakeven.records.case import Recipe
 from breakeven.runtimes.torch.input import Batches
 from breakeven.runtimes.torch.precision import autocast
 from breakeven.workloads.philox import derive
+from breakeven.workloads.schedule import learning_rate
 
 IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "auto": {},
@@ -46,18 +47,20 @@ class Plan:
     optimizer_impl: str
     loss_every_step: bool
     captured: bool = False
+    memory_format: torch.memory_format = torch.contiguous_format
 
 
 @dataclass(kw_only=True, slots=True)
 class Course:
     """Where training stands: `step` batches of `epoch` are done. `begun`: its batches have been asked for.
 
-    `start(epoch, step)` makes the batches ready from there.
+    `start(epoch, step)` makes the batches ready from there. `others`: optimizers with the same rate.
     """
 
     plan: Plan
     optimizer: torch.optim.Optimizer
     start: Callable[[int, int], None]
+    others: tuple[torch.optim.Optimizer, ...] = ()
     epoch: int = 0
     step: int = 0
     begun: bool = False
@@ -66,7 +69,8 @@ class Course:
         """What an epoch starts with on every tuning: dropout's draws, the learning rate, its batches."""
         # Dropout's draws are a function of (seed, epoch), like all else: a resumed epoch repeats them.
         torch.manual_seed(derive(self.plan.seed, "dropout", self.epoch) % 2**63)
-        set_learning_rate(self.optimizer, learning_rate(self.plan.recipe, self.epoch))
+        for optimizer in (self.optimizer, *self.others):
+            set_learning_rate(optimizer, learning_rate(self.plan.recipe, self.epoch))
         self.begun = True
         self.start(self.epoch, self.step)
 
@@ -84,7 +88,10 @@ class Course:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
-    """A net in training: `step`, `next_epoch`, `losses`, `build` and `parts` as in `Prepared`."""
+    """A net in training: `step`, `next_epoch`, `losses`, `build` and `parts` as in `Prepared`.
+
+    `others`: the optimizers of other parts of the net, in turn after `optimizer`.
+    """
 
     net: nn.Module
     optimizer: torch.optim.Optimizer
@@ -96,6 +103,7 @@ class Training:
     build: Callable[[], Mapping[str, Any]] | None = None
     parts: Mapping[str, Callable[[], None]] | None = None
     scaler: torch.amp.GradScaler | None = None
+    others: tuple[torch.optim.Optimizer, ...] = ()
 
 
 def adam(net: nn.Module, plan: Plan, device: torch.device) -> torch.optim.Optimizer:
@@ -126,12 +134,6 @@ def resolved(optimizer: torch.optim.Optimizer) -> str:
 
         fused, foreach = _default_to_fused_or_foreach(group["params"], False, use_fused=False)
     return "fused" if fused else "foreach" if foreach else "for-loop"
-
-
-def learning_rate(recipe: Recipe, epoch: int) -> float:
-    if recipe.schedule == "constant":
-        return recipe.lr
-    return recipe.lr * recipe.gamma ** (epoch // recipe.step_size)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -220,7 +222,7 @@ def training(
     """Ties net, optimizer and batches together. Nothing runs until the first step."""
     optimizer = adam(net, plan, device)
     course, seen = Course(plan=plan, optimizer=optimizer, start=batches.begin), Seen()
-    record, losses = (_read_every_step if plan.loss_every_step else _kept_on_device)(plan, net, device)
+    record, losses = recorder(plan, net, device)
     net.train()
 
     def finish(loss: torch.Tensor, images: torch.Tensor, output: torch.Tensor) -> None:
@@ -318,6 +320,11 @@ def parts_of(
 
 
 Recorder = tuple[Callable[[torch.Tensor], None], Callable[[], tuple[float, ...]]]
+
+
+def recorder(plan: Plan, net: nn.Module, device: torch.device) -> Recorder:
+    """(record a step's loss, read those recorded since the last time)."""
+    return (_read_every_step if plan.loss_every_step else _kept_on_device)(plan, net, device)
 
 
 def _read_every_step(plan: Plan, net: nn.Module, device: torch.device) -> Recorder:

@@ -1,0 +1,207 @@
+"""Deep checks that a training step is what its case says: device, precision, parameters, first step, update.
+
+Knows nothing about time. Slow, and it takes training steps: for a process of its own.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from breakeven.errors import Mismatch
+from breakeven.runtimes import Evaluation
+from breakeven.runtimes.jax import nets, precision, training
+from breakeven.runtimes.jax.nets import Arrays
+from breakeven.runtimes.jax.session import Session, device_label
+from breakeven.runtimes.jax.training import Plan
+from breakeven.runtimes.onnx.fidelity import Check, Told, check
+from breakeven.workloads.layers import leaves, parameter_count
+from breakeven.workloads.order import apply_augmentation
+from breakeven.workloads.weights import Weights, damped
+
+PARITY_BATCH = 8
+"""Samples of the FP64 comparison: enough for batch norm, few enough for FP64 on a CPU."""
+
+PARITY = {"fp32": (1e-5, 1e-3), "tf32": (1e-2, 0.2), "fp16": (1e-2, 0.3), "bf16": (5e-2, 0.6)}
+"""(relative loss, gradient relative L2), as torch's runtime is held to. FP32's is the bound of equal work;
+the others bound gross errors only."""
+
+DAMPING, RESIDUAL_GRADIENT = 0.05, 1e-2
+"""Factor on the last batch norm of each residual branch in comparisons, and FP32's gradient limit with such
+branches: undamped, what FP32 rounds away grows from block to block until ReLUs flip."""
+
+TINY = 1e-30
+"""Stands for the norm of gradients that are all 0."""
+
+
+def run(
+    session: Session,
+    evaluate: Callable[[int | None], Evaluation],
+    observed: Callable[[], Mapping[str, Any]],
+) -> dict[str, Check]:
+    """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
+    found: dict[str, Check] = {}
+    for name, outcome, told in _told(session, evaluate, observed):
+        found[name] = told
+        if not told["ok"]:
+            raise Mismatch(outcome, f"{name}: asked {told['asked']}, found {told['found']}")
+    return found
+
+
+def _told(
+    session: Session,
+    evaluate: Callable[[int | None], Evaluation],
+    observed: Callable[[], Mapping[str, Any]],
+) -> Iterator[Told]:
+    asked, plan = session.case.tuning.precision, session.plan
+    counted = sum(array.size for array in session.training.carry["params"].values())
+    yield "parameters", "invalid", _equal(parameter_count(plan.model), counted)
+    native, why = precision.hardware(asked, session.device)
+    yield (
+        "dtype_in_hardware",
+        "precision_mismatch",
+        check(asked, "native" if native else "emulated", True, why),
+    )
+    probed = probes(session.case.work.batch, asked, plan, np.float32, session.device)
+    names = {name: each["precision"] for name, each in probed.items()}
+    yield "precision", "precision_mismatch", check(asked, probed, precision.agrees(asked, names))
+    ran = precision.roughest(names)
+    yield "one_step_parity", "output_mismatch", _parity(session, ran)
+    yield "as_declared", "output_mismatch", _as_declared(session, ran)
+    yield "weights_move", "invalid", _weights_move(session)
+    scored = evaluate(1)
+    yield "evaluation", "invalid", _equal(min(session.scoring.split.n, plan.batch), scored.samples)
+    facts = observed()  # raises Mismatch if an array is elsewhere
+    device = device_label(session.case, session.device)
+    yield "device", "device_mismatch", _equal(device, facts["output_device"])
+
+
+def _equal(asked: Any, found: Any, note: str | None = None) -> Check:
+    return check(asked, found, asked == found, note)
+
+
+def probes(
+    batch: int, asked: str, plan: Plan, weights_type: Any, device: jax.Device
+) -> dict[str, dict[str, Any]]:
+    """Bits that the costliest convolution, matrix product and attention keep at their real shapes."""
+    return {
+        name: precision.probe(leaf, shape, batch, how=plan.how, weights_type=weights_type, device=device)
+        for name, (leaf, shape) in precision.costliest(plan.model).items()
+    }
+
+
+def _parity(session: Session, ran: str) -> Check:
+    """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
+    split, plan = session.training.split, session.plan
+    images, labels = split.batch(split.order(0)[:PARITY_BATCH], None)
+    weights = _damped(session)
+    loss, gradient = _differentiated(plan, weights, images, labels, session.device, plan.dtype)
+    with jax.enable_x64(True):
+        how = nets.How(channels_last=plan.how.channels_last)
+        exact = dataclasses.replace(plan, scaled=False, dtype=np.float64, how=how)
+        cpu = jax.devices("cpu")[0]
+        with jax.default_device(cpu):
+            expected_loss, expected = _differentiated(exact, weights, images, labels, cpu, np.float64)
+    note = f"relative to FP64 on the CPU, batch {PARITY_BATCH}, as {ran}"
+    return _compared(session, ran, loss, expected_loss, gradient, expected, note)
+
+
+def _as_declared(session: Session, ran: str) -> Check:
+    """The first step of the program that is timed against the declared one.
+
+    That takes the samples in the declared order, cropped and flipped by the reference of `workloads`, and
+    makes their gradients apart; those of the program are read back from what Adam made of them.
+    """
+    made, plan, split = session.training, session.plan, session.training.split
+    weights = _damped(session)
+    arrays = nets.placed(weights, channels_last=plan.how.channels_last)
+    made.carry = training.first_carry(plan, arrays, session.device)
+    made.begun, made.epoch, made.step_number = False, 0, 0
+    rows, table = split.order(0)[: plan.batch], split.offsets(0)
+    declared = split.data.images[rows]
+    if table is not None:
+        declared = apply_augmentation(declared, table[rows])
+    scaled = (declared.astype(np.float32) / np.float32(255) - split.mean) / split.std
+    images = nets.in_layout(scaled, channels_last=plan.how.channels_last)
+    labels = split.data.labels[rows].astype(np.int32)
+    expected_loss, expected = _differentiated(plan, weights, images, labels, session.device, plan.dtype)
+    made.compile()
+    made.step()
+    loss = made.losses()[-1]
+    share = 1 - plan.recipe.beta1  # of the gradient that the first moment is after one step
+    gradient = {name: np.asarray(m, np.float64) / share for name, m in made.carry["m"].items()}
+    if plan.recipe.weight_decay:
+        expected = {
+            k: g + plan.recipe.weight_decay * arrays[k].astype(np.float64) for k, g in expected.items()
+        }
+    note = f"relative to the declared step, batch {plan.batch}, as {ran}"
+    # Dropout draws anew in each program.
+    if any(type(leaf).__name__ == "Dropout" for leaf in leaves(plan.model.nodes)):
+        return check(None, None, True, "not compared: dropout")
+    return _compared(session, ran, loss, expected_loss, gradient, expected, note)
+
+
+def _compared(
+    session: Session,
+    ran: str,
+    loss: float,
+    expected_loss: float,
+    gradient: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    note: str,
+) -> Check:
+    mine, theirs = (np.concatenate([g[name].ravel() for name in expected]) for g in (gradient, expected))
+    found = {
+        "loss": abs(loss / expected_loss - 1),
+        "gradient": _off(mine, theirs),
+    }
+    loss_limit, whole = PARITY[ran]
+    if ran == "fp32" and _damped(session) is not session.weights:
+        whole = RESIDUAL_GRADIENT
+    limits = {"loss": loss_limit, "gradient": whole}
+    ok = found["loss"] <= loss_limit and found["gradient"] <= whole
+    return check(limits, found, ok, note)
+
+
+def _differentiated(
+    plan: Plan, weights: Weights, images: Any, labels: Any, device: jax.Device, dtype: Any
+) -> tuple[float, dict[str, Any]]:
+    """(loss, gradients by name in FP64 on the host) of a batch, whole."""
+    arrays = {
+        name: jax.device_put(array.astype(dtype), device)
+        for name, array in nets.placed(weights, channels_last=plan.how.channels_last).items()
+    }
+    params: Arrays = {name: array for name, array in arrays.items() if nets.trained(name)}
+    buffers: Arrays = {name: array for name, array in arrays.items() if not nets.trained(name)}
+    key = jax.device_put(np.zeros(2, np.uint32), device)
+    # A power of two that changes no bit of what does not underflow in FP16.
+    scale = training.SCALE if plan.scaled else 1.0
+
+    def both(params: Arrays, buffers: Arrays, images: Any, labels: Any, key: Any) -> tuple[Any, Arrays]:
+        loss, found, *_ = training.gradients(plan, params, buffers, images, labels, key, scale)
+        return loss, found
+
+    loss, found = jax.jit(both)(params, buffers, *jax.device_put((images, labels), device), key)
+    return float(loss), {name: np.asarray(g, np.float64) / scale for name, g in found.items()}
+
+
+def _weights_move(session: Session) -> Check:
+    """One real step of this case changes the weights: the optimizer is part of it."""
+    before = {name: np.array(value) for name, value in session.training.carry["params"].items()}
+    session.training.step()
+    after = session.training.carry["params"]
+    moved = sum(not np.array_equal(old, np.asarray(after[name])) for name, old in before.items())
+    return check("some", f"{moved} of {len(before)} tensors", moved > 0)
+
+
+def _damped(session: Session) -> Weights:
+    """The initial weights with damped residual branches; the very same object for a net without any."""
+    return damped(session.plan.model, session.weights, DAMPING)
+
+
+def _off(found: Any, expected: Any) -> float:
+    if not np.isfinite(found).all():
+        return float(np.finfo(np.float64).max)
+    return float(np.linalg.norm(found - expected) / max(float(np.linalg.norm(expected)), TINY))

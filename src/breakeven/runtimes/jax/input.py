@@ -1,0 +1,181 @@
+"""Training and test batches: made by the host as they are asked for, or cut from data on the device.
+
+Knows nothing about models, optimizers or precision.
+Both ways apply the same order and augmentation tables of `workloads.order`, so their batches are equal.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from breakeven.runtimes.jax.nets import Array, in_layout
+from breakeven.workloads.data import DataEntry, DataSet
+from breakeven.workloads.order import PAD, augmentation_table, epoch_order
+
+HostBatch = tuple[NDArray[np.float32], NDArray[np.int32]]
+"""Normalised images in the layout of the net, and labels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Split:
+    """One split and how it is prepared. `seed`: order and augmentation of training; None: in order, as is."""
+
+    data: DataSet
+    known: DataEntry
+    seed: int | None
+    augment: bool
+    channels_last: bool
+
+    @property
+    def n(self) -> int:
+        return len(self.data.labels)
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        return np.arange(self.n) if self.seed is None else epoch_order(self.seed, epoch, self.n)
+
+    def offsets(self, epoch: int) -> NDArray[np.int8] | None:
+        """(dx, dy, flip) by sample index; None without augmentation."""
+        if not self.augment or self.seed is None:
+            return None
+        return augmentation_table(self.seed, epoch, self.n)
+
+    def batch(self, rows: NDArray[np.int64], table: NDArray[np.int8] | None) -> HostBatch:
+        """The samples `rows`, cropped and flipped by their rows of the table, on the host."""
+        images = self.data.images[rows]
+        if table is not None:
+            images = cropped(images, table[rows])
+        scaled = (images.astype(np.float32) / np.float32(255) - self.mean) / self.std
+        return in_layout(scaled, channels_last=self.channels_last), self.data.labels[rows].astype(np.int32)
+
+    @property
+    def mean(self) -> NDArray[np.float32]:
+        return np.asarray(self.known.mean, np.float32)[:, None, None]
+
+    @property
+    def std(self) -> NDArray[np.float32]:
+        return np.asarray(self.known.std, np.float32)[:, None, None]
+
+
+def cropped(images: NDArray[np.uint8], table: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """`apply_augmentation` for a batch at once: [n, C, H, W] and [n, 3] of dx, dy, flip."""
+    n, _, height, width = images.shape
+    padded = np.pad(images, ((0, 0), (0, 0), (PAD, PAD), (PAD, PAD)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(2, 3))
+    dx, dy, flip = table.T
+    crops = windows[np.arange(n), :, dy, dx]  # [n, C, H, W]
+    return np.where(flip[:, None, None, None] != 0, crops[..., ::-1], crops)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loader:
+    """Batches of the host. begin(epoch, step) starts an epoch at a step; next() ends with StopIteration."""
+
+    begin: Callable[[int, int], None]
+    next: Callable[[], HostBatch]
+    close: Callable[[], None]
+
+
+def loader(split: Split, *, batch: int, workers: int, prefetch: int) -> Loader:
+    """Whole batches of an epoch in order. Without workers each is made when it is asked for; with them as
+    many threads make `prefetch` each ahead. Threads, as JAX must not be forked once it has computed: NumPy
+    lets go of the interpreter's lock where it moves and converts many numbers.
+    """
+    pool = ThreadPoolExecutor(workers) if workers else None
+    ahead: deque[Future[HostBatch]] = deque()
+    left: list[Iterator[Callable[[], HostBatch]]] = []
+
+    def begin(epoch: int, step: int) -> None:
+        drop(ahead)
+        order, table = split.order(epoch), split.offsets(epoch)
+        starts = range(step * batch, split.n - batch + 1, batch)
+        left[:] = [_deferred(split, [order[first : first + batch] for first in starts], table)]
+        for _ in range(workers * prefetch):
+            fill()
+
+    def fill() -> None:
+        make = next(left[0], None)
+        if pool is not None and make is not None:
+            ahead.append(pool.submit(make))
+
+    def following() -> HostBatch:
+        if pool is None:
+            return next(left[0])()
+        if not ahead:
+            raise StopIteration
+        made = ahead.popleft()
+        fill()
+        return made.result()
+
+    def close() -> None:
+        drop(ahead)
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+    return Loader(begin=begin, next=following, close=close)
+
+
+def _deferred(
+    split: Split, rows: list[NDArray[np.int64]], table: NDArray[np.int8] | None
+) -> Iterator[Callable[[], HostBatch]]:
+    for chosen in rows:
+        yield partial(split.batch, chosen, table)
+
+
+def drop(ahead: deque[Future[HostBatch]]) -> None:
+    for future in ahead:
+        future.cancel()
+    ahead.clear()
+
+
+def resident(split: Split, device: jax.Device) -> dict[str, Array]:
+    """The split on the device, with the numbers that normalise it."""
+    images = in_layout(split.data.images, channels_last=split.channels_last)
+    mean, std = (v[:, 0, 0] if split.channels_last else v for v in (split.mean, split.std))
+    there = {
+        "images": images,
+        "labels": split.data.labels.astype(np.int32),
+        "white": np.float32(255),
+        "mean": mean,
+        "std": std,
+    }
+    return {name: jax.device_put(value, device) for name, value in there.items()}
+
+
+def columns(split: Split, epoch: int) -> NDArray[np.int32]:
+    """What `cut` takes for each sample of an epoch, in order: [1 or 4, n] of index, dx, dy, flip."""
+    order, table = split.order(epoch), split.offsets(epoch)
+    rows = [order] if table is None else [order, *table[order].T]
+    return np.stack(rows).astype(np.int32)
+
+
+def cut(data: dict[str, Array], rows: Array, *, channels_last: bool) -> tuple[Array, Array]:
+    """(images float32, labels) of columns [1 or 4, batch], all of it on the device and part of a program."""
+    images = jnp.take(data["images"], rows[0], axis=0, mode="clip")
+    if len(rows) == 4:
+        images = _crop(images, *rows[1:], channels_last=channels_last)
+    scaled = _divided(_divided(images.astype(jnp.float32), data["white"]) - data["mean"], data["std"])
+    return scaled, jnp.take(data["labels"], rows[0], mode="clip")
+
+
+def _divided(images: Array, by: Array) -> Array:
+    """A division. XLA multiplies by the reciprocal of a divisor that it can see is one for many, which
+    differs in the last bit from what every other runtime does."""
+    return images / lax.optimization_barrier(jnp.broadcast_to(by, images.shape))
+
+
+def _crop(images: Array, dx: Array, dy: Array, flip: Array, *, channels_last: bool) -> Array:
+    rows, row_axis = images.shape[1:], 1 if channels_last else 2
+    pads = [(0, 0)] * 4
+    pads[row_axis] = pads[row_axis + 1] = (PAD, PAD)
+    padded, none = jnp.pad(images, pads), jnp.zeros_like(dx)
+    starts = (dy, dx, none) if channels_last else (none, dy, dx)
+    crops = jax.vmap(lambda image, *start: lax.dynamic_slice(image, start, rows))(padded, *starts)
+    return jnp.where(flip[:, None, None, None] != 0, jnp.flip(crops, row_axis + 1), crops)

@@ -1,0 +1,24 @@
+"""Reference runs in FP64: where frameworks, residencies, layouts and threads must agree, they agree to 1e-8.
+
+Knows nothing about tolerances.
+"""
+
+import jax
+import numpy as np
+
+from breakeven.records.case import Case
+from breakeven.runtimes.jax.session import build
+
+
+def fp64_losses(case: Case, steps: int = 10) -> tuple[float, ...]:
+    """Losses of the first training steps of a case in FP64."""
+    with jax.enable_x64(True):
+        session = build(case, dtype=np.float64)
+        made = session.training
+        made.compile()
+        for _ in range(steps):
+            made.step()
+        found = made.losses()
+        if made.loader is not None:
+            made.loader.close()
+        return found

@@ -1,0 +1,161 @@
+"""A training case built in this process: settings, data, net and training; and what can be read back of it.
+
+Knows nothing about checks or the protocol of runtimes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from breakeven.errors import Mismatch, Unsupported
+from breakeven.records.case import Case, Tuning
+from breakeven.runtimes.jax import input, nets, place, precision, training
+from breakeven.runtimes.jax.evaluation import Scoring
+from breakeven.runtimes.jax.training import Plan, Training
+from breakeven.workloads import data, models, sources
+from breakeven.workloads.weights import Weights
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """A case built: what its functions close over."""
+
+    case: Case
+    device: jax.Device
+    plan: Plan
+    weights: Weights
+    training: Training
+    scoring: Scoring
+
+
+def build(case: Case, *, dtype: Any = np.float32) -> Session:
+    """Builds the case. Raises Unsupported where this machine lacks what it needs.
+
+    With `dtype` float64, which needs JAX's 64-bit mode, for parity only.
+    """
+    work, tuning = case.work, case.tuning
+    assert work.recipe is not None  # `supports` has asked
+    device = set_up(case)
+    known = known_data(case)
+    last = tuning.layout == "channels-last"
+    train, test = (
+        input.Split(
+            data=data.load(work.data, name),
+            known=known,
+            seed=work.seed if name == "train" else None,
+            augment=name == "train" and work.recipe.augment == "crop-flip",
+            channels_last=last,
+        )
+        for name in data.SPLITS
+    )
+    if train.n < work.batch:
+        raise Unsupported(f"batch {work.batch} is larger than the {train.n} samples of {work.data}")
+    model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    weights = sources.of(work, model)
+    channels, height, width = work.input_shape
+    plan = Plan(
+        model=model,
+        recipe=work.recipe,
+        seed=work.seed,
+        shape=(work.batch, height, width, channels) if last else (work.batch, *work.input_shape),
+        steps_per_epoch=train.n // work.batch,
+        how=nets.How(channels_last=last, dtype=precision.compute_type(tuning.precision)),
+        scaled=tuning.precision == "fp16",
+        resident=tuning.residency == "device",
+        loss_every_step=tuning.loss_sync != "epoch",
+        jitted=tuning.execution == "jit",
+        dtype=dtype,
+    )
+    made = _training(plan, weights, train, device, tuning)
+
+    def arrays() -> Mapping[str, Any]:
+        return {**made.carry["params"], **made.carry["buffers"]}
+
+    scoring = Scoring(plan=plan, split=test, device=device, arrays=arrays)
+    return Session(case=case, device=device, plan=plan, weights=weights, training=made, scoring=scoring)
+
+
+def set_up(case: Case) -> jax.Device:
+    """Every global setting from scratch; the device of the case."""
+    device = place.set_up(case)
+    if case.tuning.precision == "tf32":
+        supported, why = precision.hardware("tf32", device)
+        if not supported:
+            raise Unsupported(f"{case.device.label} has no TF32: {why}")
+    precision.set_precision(case.tuning.precision)
+    return device
+
+
+def known_data(case: Case) -> data.DataEntry:
+    work = case.work
+    known = data.entry(work.data)
+    if work.data_version != known.version or work.data_hash not in (None, known.identity):
+        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
+    return known
+
+
+def _training(
+    plan: Plan, weights: Weights, split: input.Split, device: jax.Device, tuning: Tuning
+) -> Training:
+    loader = None
+    if not plan.resident:
+        workers, prefetch = tuning.workers or 0, tuning.prefetch or 2
+        loader = input.loader(split, batch=plan.batch, workers=workers, prefetch=prefetch)
+    arrays = nets.placed(weights, channels_last=plan.how.channels_last)
+    return Training(
+        plan=plan,
+        device=device,
+        split=split,
+        carry=training.first_carry(plan, arrays, device),
+        fixed=input.resident(split, device) if plan.resident else {},
+        loader=loader,
+        program=partial(training.resident_step if plan.resident else training.update, plan),
+    )
+
+
+def observe(session: Session) -> Mapping[str, Any]:
+    """Cheap facts read back. Raises Mismatch if arrays or the last loss are on another device."""
+    made, case = session.training, session.case
+    same_device(made.carry, session.device)
+    if made.last_loss is not None:
+        same_device(made.last_loss, session.device)
+    return place.facts(session.device) | {
+        "device": device_label(case, session.device),
+        "output_device": None if made.last_loss is None else device_label(case, session.device),
+        "matmul_precision": read_precision(case, session.device),
+        "conv_precision": read_precision(case, session.device),
+        "autocast": None if session.plan.how.dtype is None else np.dtype(session.plan.how.dtype).name,
+        "weights_dtype": next(iter(made.carry["params"].values())).dtype.name,
+        "weights_layout": case.tuning.layout,
+        "input_layout": case.tuning.layout,
+        "optimizer_impl": "the recipe's formula, in the step's program",
+        "tail_dropped_samples": made.split.n % case.work.batch,
+        "donated": session.plan.jitted,
+    }
+
+
+def device_label(case: Case, device: jax.Device) -> str:
+    """As the record names devices."""
+    return "cpu" if device.platform == "cpu" else f"{case.device.kind}:{device.local_hardware_id or 0}"
+
+
+def read_precision(case: Case, device: jax.Device) -> str:
+    """What products of FP32 may be computed in, by the setting as it reads back: `ieee`, `tf32` or `default`.
+
+    On a CPU XLA has nothing but IEEE arithmetic for FP32.
+    """
+    setting = jax.config.jax_default_matmul_precision
+    if setting == precision.SETTINGS["fp32"] or device.platform == "cpu":
+        return "ieee"
+    return "tf32" if setting == precision.SETTINGS["tf32"] else "default"
+
+
+def same_device(arrays: Any, device: jax.Device) -> None:
+    """Raises Mismatch unless all arrays of a tree are on `device` alone."""
+    for array in jax.tree.leaves(arrays):
+        if array.devices() != {device}:
+            raise Mismatch("device_mismatch", f"an array is on {array.devices()}, asked was {device}")

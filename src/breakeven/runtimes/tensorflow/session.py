@@ -1,0 +1,130 @@
+"""A training case built in this process: settings, data, net and training; and what can be read back of it.
+
+Knows nothing about evaluation, checks or the protocol of runtimes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from breakeven.errors import Unsupported
+from breakeven.records.case import Case
+from breakeven.runtimes.tensorflow import input, nets, place, precision
+from breakeven.runtimes.tensorflow.library import keras, tf
+from breakeven.runtimes.tensorflow.training import Plan, Training, training
+from breakeven.workloads import data, models, weights
+from breakeven.workloads.data import DataEntry
+from breakeven.workloads.layers import Model
+from breakeven.workloads.splits import Split
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """A case built: what its functions close over. `device`: TensorFlow's name of it."""
+
+    case: Case
+    device: str
+    policy: str
+    model: Model
+    first_weights: weights.Weights
+    train: Split
+    test: Split
+    training: Training
+
+    @property
+    def xla(self) -> bool:
+        return self.case.tuning.execution == "xla"
+
+
+def build(case: Case, *, fp64: bool = False) -> Session:
+    """Builds the case. Raises Unsupported where this machine lacks what it needs.
+
+    With `fp64` (for parity) only the training functions are of use.
+    """
+    work, tuning = case.work, case.tuning
+    assert work.recipe is not None  # `supports` has asked
+    device = set_up(case)
+    known = known_data(case)
+    train, test = (
+        Split(
+            data=data.load(work.data, name),
+            known=known,
+            seed=work.seed if name == "train" else None,
+            augment=name == "train" and work.recipe.augment == "crop-flip",
+        )
+        for name in data.SPLITS
+    )
+    if train.n < work.batch:
+        raise Unsupported(f"batch {work.batch} is larger than the {train.n} samples of {work.data}")
+    model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+    first = weights.initial_weights(model, work.seed)
+    policy = precision.FP64 if fp64 else precision.policy_of(tuning.precision, "train")
+    channels, height, width = work.input_shape
+    with tf.device(device):
+        net = nets.build(model, first, policy)
+    plan = Plan(
+        recipe=work.recipe,
+        seed=work.seed,
+        shape=(work.batch, height, width, channels),
+        steps_per_epoch=train.n // work.batch,
+        execution=tuning.execution,
+        loss_every_step=tuning.loss_sync != "epoch",
+        device=device,
+        scaled=tuning.precision == "fp16",
+        dtype="float64" if fp64 else "float32",
+    )
+    source = input.source_of(tuning.residency, train, input.loading_of(case, device, drop_last=True))
+    return Session(
+        case=case,
+        device=device,
+        policy=policy,
+        model=model,
+        first_weights=first,
+        train=train,
+        test=test,
+        training=training(plan, net, source),
+    )
+
+
+def set_up(case: Case) -> str:
+    """Every global setting from scratch; TensorFlow's name of the device."""
+    device = place.set_up(case)
+    native, why = precision.hardware(case.tuning.precision, case.device.kind == "cpu")
+    if not native and case.tuning.precision == "tf32":
+        raise Unsupported(f"{case.device.label} has no TF32: {why}")
+    precision.set_precision(case.tuning.precision)
+    # Nothing of an earlier net in this process: Keras numbers its names and remembers its graphs.
+    keras.utils.clear_session()
+    return device
+
+
+def known_data(case: Case) -> DataEntry:
+    """The catalog's entry. Raises Unsupported where it is another version than the case's."""
+    work = case.work
+    known = data.entry(work.data)
+    if work.data_version != known.version or work.data_hash not in (None, known.identity):
+        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
+    return known
+
+
+def observe(session: Session) -> Mapping[str, Any]:
+    """Cheap facts read back. Raises Mismatch if variables or the last loss are on another device."""
+    made, case = session.training, session.case
+    tensors = {name: held.variable.value for name, held in made.net.held.items()}
+    tensors |= {f"number {index} of the optimizer's state": v for index, v in enumerate(made.optimizer.state)}
+    if made.last_loss is not None:
+        tensors |= {"the loss": made.last_loss}
+    place.same_device(tensors, session.device)
+    products = precision.read_back(case.device.kind == "cpu")
+    return place.facts(case.device) | {
+        "output_device": None if made.last_loss is None else place.device_label(case.device),
+        "matmul_precision": products,
+        "conv_precision": products,
+        "policy": session.policy,
+        "autocast": session.policy.removeprefix("mixed_") if session.policy.startswith("mixed_") else None,
+        "weights_dtype": made.net.trained[0].dtype,
+        "weights_layout": "channels-last",
+        "input_layout": "channels-last",
+        "optimizer_impl": "TensorFlow's kernel by the recipe's formula",
+        "tail_dropped_samples": session.train.n % case.work.batch,
+    }

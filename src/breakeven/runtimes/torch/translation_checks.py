@@ -1,0 +1,241 @@
+"""Deep checks that CycleGAN's step is what its case says: device, precision, parameters, FLOPs, first step.
+
+Knows nothing about time. Slow, and it takes training steps: for a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from breakeven.errors import Mismatch, MismatchOutcome
+from breakeven.runtimes import Evaluation
+from breakeven.runtimes.torch import input, nets, precision
+from breakeven.runtimes.torch.checks import PARITY, RESIDUAL_GRADIENT, loosest
+from breakeven.runtimes.torch.session import loading, memory_format, same_device
+from breakeven.runtimes.torch.translation import Four, Nets, discriminator_loss, generator_loss
+from breakeven.workloads import cyclegan
+from breakeven.workloads.layers import trained_parameter_count, training_flops
+
+if TYPE_CHECKING:
+    from breakeven.runtimes.torch.translated import Session
+
+PARITY_SIDE = 64
+"""Extents of the images compared with FP64, cut from real ones: a step of 128x128 takes two cores 20 s."""
+
+Check = dict[str, Any]
+
+
+def run(
+    session: Session,
+    evaluate: Callable[[int | None], Evaluation],
+    observed: Callable[[], Mapping[str, Any]],
+) -> dict[str, Check]:
+    """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
+    found: dict[str, Check] = {}
+    for name, outcome, check in _checks(session, evaluate, observed):
+        found[name] = check
+        if not check["ok"]:
+            raise Mismatch(outcome, f"{name}: asked {check['asked']}, found {check['found']}")
+    return found
+
+
+def _checks(
+    session: Session,
+    evaluate: Callable[[int | None], Evaluation],
+    observed: Callable[[], Mapping[str, Any]],
+) -> Iterator[tuple[str, MismatchOutcome, Check]]:
+    case, net, device = session.case, session.training.net, session.device
+    same_device(net, None, device)
+    counts = trained_parameter_count(session.whole), nets.parameter_count(net)
+    yield "parameters", "invalid", _equal(*counts)
+    native, why = precision.hardware(case.tuning.precision, device)
+    found = "native" if native else "emulated"
+    yield "dtype_in_hardware", "precision_mismatch", _check(case.tuning.precision, found, True, why)
+    probed = _precision(session)
+    yield "precision", "precision_mismatch", probed
+    ran = loosest(probed["found"])
+    yield "training_flops", "invalid", _flops(session)
+    yield "one_step_parity", "output_mismatch", _parity(session, ran)
+    if session.training.build is not None:
+        session.training.build()
+        yield "as_eager", "output_mismatch", _as_eager(session, ran)
+    yield "weights_move", "invalid", _weights_move(session)
+    evaluate(1)  # raises Mismatch itself if it builds a graph or runs in training mode
+    yield "evaluation", "invalid", _equal("inference mode", "inference mode")
+    facts = observed()  # raises Mismatch if parameters or output are elsewhere
+    yield "device", "device_mismatch", _equal(str(device), facts["output_device"])
+    layout = facts["weights_layout"]
+    yield "layout", "invalid", _check(case.tuning.layout, layout, layout in (case.tuning.layout, None))
+
+
+def _check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
+    return {"asked": asked, "found": found, "ok": ok, "note": note}
+
+
+def _equal(asked: Any, found: Any, note: str | None = None) -> Check:
+    return _check(asked, found, asked == found, note)
+
+
+def _precision(session: Session) -> Check:
+    """Bits that the costliest convolution of a generator and of a discriminator keeps at its real shape."""
+    case, found = session.case, dict[str, dict[str, Any]]()
+    for net in (cyclegan.GENERATORS[0], cyclegan.DISCRIMINATORS[0]):
+        module, shape = _costliest(session, net)
+        found[net] = precision.probe(
+            module,
+            shape,
+            precision=case.tuning.precision,
+            device=session.device,
+            memory_format=memory_format(case),
+        )
+    names = {name: probed["precision"] for name, probed in found.items()}
+    ok = precision.agrees(case.tuning.precision, names)
+    return _check(case.tuning.precision, found, ok, "of one convolution each; transposed ones are not probed")
+
+
+def _costliest(session: Session, name: str) -> tuple[nn.Module, tuple[int, ...]]:
+    best: list[Any] = [0, None, ()]
+
+    def note(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        cost = output[0].numel() * module.weight[0].numel()
+        if cost > best[0]:
+            best[:] = cost, module, (session.case.work.batch, *args[0].shape[1:])
+
+    with torch.device("meta"), torch.no_grad():  # shapes only
+        net = nets.Net(cyclegan.nets(session.whole)[name])
+        for module in net.modules():
+            if isinstance(module, nn.Conv2d):
+                module.register_forward_hook(note)
+        net(torch.empty(1, *session.whole.input_shape))
+    return best[1], best[2]
+
+
+def _flops(session: Session) -> Check:
+    """torch's own count of a step's two losses, forward and backward, against the analytic one."""
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        g_ab, g_ba, d_a, d_b = (nets.Net(declared) for declared in cyclegan.nets(session.whole).values())
+        real = torch.empty(1, *session.whole.input_shape)
+        _gradients(session, (g_ab, g_ba, d_a, d_b), real, real, "default")
+    found = counter.get_total_flops()
+    return _equal(training_flops(session.whole), found, "forward and backward, one pair")
+
+
+def _gradients(
+    session: Session, four: Nets, a: torch.Tensor, b: torch.Tensor, asked: str
+) -> tuple[float | None, float | None]:
+    """Both losses of a first step, with gradients on every parameter; None where there are no numbers."""
+    recipe = session.case.work.recipe
+    assert recipe is not None
+    judges = nn.ModuleList(four[2:])
+    judges.requires_grad_(False)
+    loss, fake_a, fake_b = generator_loss(four, recipe, asked, a, b)
+    loss.backward()
+    judges.requires_grad_(True)
+    judged = discriminator_loss(four, asked, a, b, fake_a.detach().to(a.dtype), fake_b.detach().to(b.dtype))
+    judged.backward()
+    return None if loss.is_meta else loss.item(), None if judged.is_meta else judged.item()
+
+
+def _fresh(session: Session) -> Four:
+    work = session.case.work
+    assert work.recipe is not None
+    return Four(session.whole, session.first_weights, work.recipe, work.seed)
+
+
+def _parity(session: Session, ran: str) -> Check:
+    """Losses and gradients of a first step against FP64 on the CPU: same weights, same images."""
+    layout = memory_format(session.case)
+    here = _fresh(session).to(device=session.device, memory_format=layout)
+    there = _fresh(session).double()
+    pair = [_sample(session, domain) for domain in (0, 1)]
+    a, b = (images.to(session.device).contiguous(memory_format=layout) for images in pair)
+    losses = _gradients(session, here.nets(), a, b, session.case.tuning.precision)
+    exact = _gradients(session, there.nets(), pair[0].double(), pair[1].double(), "default")
+    found = _compared(losses, exact, here, there)
+    limits = _limits(ran)
+    ok = all(found[name] <= limits[name] for name in found)
+    note = f"relative to FP64 on the CPU, one pair of {PARITY_SIDE}x{PARITY_SIDE} pixels, as {ran}"
+    return _check(limits, found, ok, note)
+
+
+def _limits(ran: str) -> dict[str, float]:
+    loss, gradient = PARITY[ran]
+    # Residual blocks: some ReLUs flip.
+    gradient = RESIDUAL_GRADIENT if ran == "fp32" else gradient
+    names = ("generators", "discriminators")
+    return {f"{name}_loss": loss for name in names} | {f"{name}_gradient": gradient for name in names}
+
+
+def _compared(
+    losses: tuple[float | None, ...], exact: tuple[float | None, ...], here: Four, there: Four
+) -> dict[str, float]:
+    found = {}
+    for index, name in enumerate(("generators", "discriminators")):
+        loss, expected = losses[index], exact[index]
+        assert loss is not None and expected is not None
+        found[f"{name}_loss"] = abs(loss / expected - 1)
+        mine, theirs = (
+            _gradient(nn.ModuleList(four.nets()[2 * index : 2 * index + 2])) for four in (here, there)
+        )
+        found[f"{name}_gradient"] = float((mine - theirs).norm() / theirs.norm())
+    return found
+
+
+def _gradient(part: nn.Module) -> torch.Tensor:
+    return torch.cat([p.grad.double().cpu().flatten() for p in part.parameters() if p.grad is not None])
+
+
+def _sample(session: Session, domain: int) -> torch.Tensor:
+    """One training image of a domain as a step gets it, its middle of PARITY_SIDE pixels, on the CPU."""
+    case = session.case
+    how = loading(case, torch.device("cpu"), drop_last=True)
+    batches = input.device_batches(session.train[domain], how)
+    batches.begin(0, 0)
+    images, _ = batches.next()
+    first = (images.shape[2] - PARITY_SIDE) // 2
+    cut = images[:1, :, first : first + PARITY_SIDE, first : first + PARITY_SIDE]
+    return cut.contiguous()
+
+
+def _as_eager(session: Session, ran: str) -> Check:
+    """Loss and gradients of the first step, compiled, against the same step run eagerly."""
+    case, device, layout = session.case, session.device, memory_format(session.case)
+    there = _fresh(session).to(device=device, memory_format=layout)
+    here = session.training.net
+    assert isinstance(here, Four)
+    pair = []
+    for domain in (0, 1):
+        batches = input.device_batches(session.train[domain], loading(case, device, drop_last=True))
+        batches.begin(0, 0)
+        pair.append(batches.next()[0])
+    exact = _gradients(session, there.nets(), pair[0], pair[1], case.tuning.precision)
+    session.training.step()
+    loss = session.training.losses()[-1]
+    found = _compared((loss, exact[1]), exact, here, there)
+    del found["discriminators_loss"]  # a step does not tell it
+    limits = _limits(ran)
+    # The generators' update comes first, but the images that discriminators see are those from before it.
+    ok = all(found[name] <= limits[name] for name in found)
+    return _check(limits, found, ok, f"relative to the eager step, batch {case.work.batch}, as {ran}")
+
+
+def _weights_move(session: Session) -> Check:
+    """One real step changes each of the four nets."""
+    four = session.training.net
+    before = {name: four.get_submodule(name).state_dict() for name in cyclegan.NETS}
+    copies = {name: [t.clone() for t in state.values()] for name, state in before.items()}
+    session.training.step()
+    moved = [
+        name
+        for name in cyclegan.NETS
+        if any(
+            not torch.equal(old, new)
+            for old, new in zip(copies[name], four.get_submodule(name).state_dict().values(), strict=True)
+        )
+    ]
+    return _equal(list(cyclegan.NETS), moved)

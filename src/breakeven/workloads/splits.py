@@ -1,0 +1,63 @@
+"""A split as a training uses it: which samples come when, cropped and flipped how.
+
+Knows nothing about frameworks: NumPy arrays that every runtime only applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from breakeven.workloads import order
+from breakeven.workloads.data import DataEntry, DataSet, normalized
+
+HASHED_EPOCHS = 2
+"""Orders and augmentation tables of the first epochs that hashes cover: one would miss a frozen epoch."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Split:
+    """One split and how it is prepared. `seed`: order and augmentation of training; None: in order, as is."""
+
+    data: DataSet
+    known: DataEntry
+    seed: int | None
+    augment: bool
+
+    @property
+    def n(self) -> int:
+        return len(self.data.labels)
+
+    @property
+    def augmented(self) -> bool:
+        return self.augment and self.seed is not None
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """Sample indices in order of use, int64 [n]."""
+        return np.arange(self.n) if self.seed is None else order.epoch_order(self.seed, epoch, self.n)
+
+    def offsets(self, epoch: int) -> NDArray[np.int8] | None:
+        """(dx, dy, flip) by sample index; None without augmentation."""
+        if not self.augmented or self.seed is None:
+            return None
+        return order.augmentation_table(self.seed, epoch, self.n)
+
+    def columns(self, epoch: int) -> NDArray[np.int64]:
+        """What each sample of an epoch is cut by, in order of use: [1 or 4, n] of index, dx, dy, flip."""
+        chosen, table = self.order(epoch), self.offsets(epoch)
+        return np.stack([chosen] if table is None else [chosen, *table[chosen].astype(np.int64).T])
+
+    def first(self, n: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Images [n, C, H, W], normalised and not augmented, and labels of the first samples of epoch 0."""
+        chosen = self.order(0)[:n]
+        return normalized(self.known, self.data.images[chosen]), self.data.labels[chosen]
+
+    def hashes(self) -> Mapping[str, str]:
+        """Of the orders of the first epochs and, where images are augmented, of their tables."""
+        epochs = range(HASHED_EPOCHS)
+        found = {"order": order.order_hash(np.concatenate([self.order(epoch) for epoch in epochs]))}
+        tables = [table for table in map(self.offsets, epochs) if table is not None]
+        return found | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})
