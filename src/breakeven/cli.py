@@ -447,6 +447,7 @@ def advise(
         float | None,
         typer.Option("--co2", metavar="G_PER_KWH", help="Grams of CO2 a kWh, for measured joules."),
     ] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -467,7 +468,14 @@ def advise(
         accuracy=_parsed("--accuracy", accuracy, "parse_share"),
     )
     prices = None if price is None else api.read_prices(price)
-    found = api.advise(_read(results), limits, prices=prices, task=for_, co2_g_per_kwh=co2)  # type: ignore[arg-type]
+    found = api.advise(
+        _read(results),
+        limits,
+        prices=prices,
+        task=for_,  # type: ignore[arg-type]
+        co2_g_per_kwh=co2,
+        show_all=show_all,
+    )
     if as_json:
         print(json.dumps(advice_document(found), allow_nan=False))
     else:

@@ -324,6 +324,29 @@ def test_prices_go_by_label_then_kind() -> None:
     assert prices.of("cpu") is None
 
 
+def test_what_was_not_measured_in_turn_gets_no_verdict() -> None:
+    sides = []
+    for case, ms, name in (
+        (tuned(), 20.0, "as-written"),
+        (tuned(layout="channels-last"), 5.0, "channels-last"),
+    ):
+        sides += [sampled(case, i, ms, name=name, parent_id=f"{name}{i}") for i in range(4)]
+    study = a_study([a.case for a in sides[3:5]], {"replicates": 4, "max_replicates": 4})
+    found = only(file_of(study, a_machine(), *sides))
+    assert found.choice is not None and found.verdict is None and found.margin_point is not None
+    assert any("not measured in turn" in s for s in found.sentences)
+    assert next(rule for rule in found.rules if rule.rule == "tuning").answer == "open"
+
+
+def test_earlier_cases_of_a_file_are_asked_for() -> None:
+    old, new = tuned(layout="channels-last"), tuned()
+    lines = [sampled(c, i, ms) for c, ms in ((old, 5.0), (new, 20.0)) for i in range(3)]
+    results = file_of(a_study([old]), a_study([new]), a_machine(), *lines)
+    hidden, shown = only(results).choice, only(results, show_all=True).choice
+    assert hidden is not None and shown is not None
+    assert (hidden.case_id, shown.case_id) == (new.case_id, old.case_id)
+
+
 def test_limits_say_which_task_they_are_about() -> None:
     both = result((a_case(), 20.0, "as-written"), (infer_case(), 5.0, "eager"))
     assert [a.task for a in advise(both)] == ["train", "infer"]

@@ -13,7 +13,7 @@ from breakeven.analysis.advise_findings import Advice, Limits, MoneyFinding, Opt
 from breakeven.analysis.advise_money import monthly, monthly_against_hours
 from breakeven.analysis.advise_options import Candidate, candidate
 from breakeven.analysis.advise_phrases import changes_of, sentences_of
-from breakeven.analysis.advise_rules import begin, more, ratio_of, ruled
+from breakeven.analysis.advise_rules import NOT_IN_TURN, begin, in_turn, more, ratio_of, ruled
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.compare_sides import words_of
 from breakeven.analysis.inference import served_cases
@@ -39,17 +39,20 @@ def advise(
     prices: Prices | None = None,
     task: Task | None = None,
     co2_g_per_kwh: float | None = None,
+    show_all: bool = False,
 ) -> list[Advice]:
     """Advice on every work of the file: of training each work by itself, of inference all batches together.
 
     Among cases that surely keep to the limits the fastest is chosen, or the cheapest where `prices` know all
-    of their devices. Raises UserError where the file has no case of `task`, or limits are of the other one.
+    of their devices. `show_all`: also cases that the file's latest study no longer has. Raises UserError
+    where the file has no case of `task`, or limits are of the other one.
     """
     limits = limits or Limits()
     task = _asked(limits, task)
     kept, _ = believed(results)
     attempts = {a.attempt_id: a for a in kept.attempts}
-    cases = [m for m in measured_cases(kept) if m.finding.in_study and task in (None, m.case.work.task)]
+    cases = [m for m in measured_cases(kept) if show_all or m.finding.in_study]
+    cases = [m for m in cases if task in (None, m.case.work.task)]
     if not cases:
         raise UserError(f"{results.path} has no case" + (f" to {task}" if task else ""))
     served = {one.finding.case_id: one for one in served_cases(cases, kept, [])}
@@ -161,9 +164,10 @@ def _with_margin(advice: Advice, second: Candidate, chosen: Candidate, priced: b
         factor = (costs[0] / a.seconds_point) / (costs[1] / b.seconds_point)
     point = factor * second.option.seconds_point / chosen.option.seconds_point
     advice = dataclasses.replace(advice, runner_up=second.option, margin_point=point)
-    ratio = ratio_of(second, chosen)
+    ratio, why = ratio_of(second, chosen), "too few processes in common for a verdict"
+    if not in_turn(second, chosen):
+        ratio, why = None, NOT_IN_TURN
     if ratio is None or ratio.interval.n < FEWEST:
-        why = "too few processes in common for a verdict"
         return dataclasses.replace(advice, reasons={**advice.reasons, "margin": why})
     ratio = stats.scaled(
         ratio, factor

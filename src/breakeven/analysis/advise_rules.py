@@ -12,11 +12,12 @@ from breakeven import stats, units
 from breakeven.analysis import naming
 from breakeven.analysis.advise_findings import RuleFinding
 from breakeven.analysis.advise_options import Candidate
-from breakeven.analysis.ratios import FEWEST, MARGIN, one_unit
+from breakeven.analysis.ratios import FEWEST, MARGIN, apart, one_unit
 from breakeven.catalog.rules import Rule, rules
 from breakeven.records.case import Case
 from breakeven.records.tuning import presets
 
+NOT_IN_TURN = "the two were not measured in turn"
 MOST_ADDED = 100
 """Processes beyond which nobody is asked to add more."""
 
@@ -47,6 +48,12 @@ def ratio_of(base: Candidate, chosen: Candidate) -> stats.Ratio | None:
     a, b = one_unit(base.seconds, chosen.seconds)
     looks = sorted({*base.measured.looks, *chosen.measured.looks})
     return stats.paired_ratio(a, b, looks=looks) if a and b else None
+
+
+def in_turn(base: Candidate, chosen: Candidate) -> bool:
+    """Whether the two were measured in turn (R13): most of their processes by one parent, step by step."""
+    shared = [key for key in base.seconds if key in chosen.seconds]
+    return base.full or not apart(base.measured, chosen.measured, shared)
 
 
 def differing(one: Case, other: Case) -> set[str]:
@@ -104,6 +111,8 @@ def _finding(
         other_id=other.option.case_id,
         evidence=chosen.option.evidence + other.option.evidence,
     )
+    if not in_turn(other, chosen):
+        return dataclasses.replace(found, text=f"{found.text}: {NOT_IN_TURN}", command=more(chosen, FEWEST))
     if ratio is None or ratio.interval.n < FEWEST:
         text = f"{found.text}: too few processes in common for a verdict"
         return dataclasses.replace(found, text=text, command=more(chosen, FEWEST))
