@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_prediction",
-    "write_trend",
+    "write_text", "write_trend",
 ]  # fmt: skip
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
@@ -94,6 +94,15 @@ def _content(
             return charts.svg(report.charts[0]) if suffix == ".svg" else charts.png(report.charts[0])
     known = ", ".join(SUFFIXES)
     raise UserError(f"cannot tell a format from the suffix {suffix!r}: use one of {known}")
+
+
+def write_text(content: str, path: str | Path) -> None:
+    """Writes a text, whole or not at all. UserError, one line, for a path that cannot be written."""
+    target = Path(path)
+    try:
+        _replace(target, content.encode("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _replace(target: Path, content: bytes) -> None:

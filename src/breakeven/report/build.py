@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 
 from breakeven import units
+from breakeven.analysis.advise_findings import Prices
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.report import (
@@ -14,6 +15,7 @@ from breakeven.report import (
     claims,
     comparisons,
     context,
+    costs,
     curves,
     inference,
     inference_batches,
@@ -84,10 +86,20 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
 )
 
 
-def build(understanding: Understanding, beside: PublishedFindings | None = None) -> Report:
-    """The report of one study: everything that any format shows; published values where they are given."""
+def build(
+    understanding: Understanding,
+    beside: PublishedFindings | None = None,
+    prices: Prices | None = None,
+) -> Report:
+    """The report of one study: everything that any format shows.
+
+    With published values or prices where they are given.
+    """
     names = names_of(understanding)
     sections = [make(understanding, names) for make in SECTIONS]
+    if prices is not None:
+        place = SECTIONS.index(measurements.work) + 1
+        sections.insert(place, costs.costs(understanding, names, prices))
     sections += published.sections(beside, names) if beside else ()
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)
