@@ -10,6 +10,8 @@ import pytest
 from breakeven.workloads import layers, models, reference
 from breakeven.workloads.weights import drawn_for_inference, initial_weights
 
+from .tensorflow_cases import train
+
 pytestmark = pytest.mark.framework
 pytest.importorskip("tensorflow")
 
@@ -39,6 +41,14 @@ IMAGES = layers.Model(
 )
 """Every layer of nets that make images, a pooling with negative values at its padded edge, and a map that is
 flattened."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def threads_set() -> None:
+    """TensorFlow takes its threads before its first operation only; later modules ask for the same."""
+    from breakeven.runtimes.tensorflow import place
+
+    place.set_up(train())
 
 
 def scores(model: layers.Model, weights: Any, images: Any, policy: str = "float64") -> Any:
@@ -73,4 +83,6 @@ def test_narrow_policies_keep_normalisations_in_float32() -> None:
     model = models.model("resnet20")
     made = nets.build(model, initial_weights(model, 0), "mixed_bfloat16")
     assert {v.dtype for v in made.trained} == {"float32"}
-    assert made.model.compute_dtype == "bfloat16"
+    kinds = {layer.compute_dtype for layer in made.model.layers if layer.weights}
+    assert kinds == {"bfloat16"}
+    assert {str(v.dtype) for layer in made.model.layers for v in layer.non_trainable_weights} == {"float32"}
