@@ -401,6 +401,19 @@ def test_what_is_built_pays_back_in_calls() -> None:
     assert factor.pays_back is None and factor.reasons["pays_back"].startswith("never")
 
 
+def test_other_batches_do_not_blur_what_one_shows() -> None:
+    """Holm's correction over a whole grid would leave three processes no verdict at all."""
+    lines: list[Attempt] = []
+    for batch in range(1, 41):
+        lines += processes(infer_case(batch=batch), 2.0 * batch, sd=0.01)
+        tuned = infer_case(tuning="compiled", batch=batch)
+        lines += processes(tuned, 1.0 * batch, sd=0.01, name="compiled")
+    grid = understood(lines).inference.factors
+    (alone,) = understood([a for a in lines if a.work.batch == 7]).inference.factors
+    assert len(grid) == 40 and {f.verdict for f in grid} == {"faster"}
+    assert next(f for f in grid if f.batch == 7) == alone
+
+
 def test_a_single_call_gains_otherwise_than_the_stream() -> None:
     eager, tuned = infer_case(), infer_case(tuning="cuda-graph")
     lines = [

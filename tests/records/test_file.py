@@ -16,6 +16,7 @@ from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.records.case import Case, Device, Recipe, Tuning, Work
 from breakeven.records.lines import Attempt, Block, Ceiling, Check, Epoch, Fingerprint, StudyLine
+from breakeven.workloads import cyclegan
 
 CASE = Case(
     work=Work(
@@ -70,6 +71,16 @@ def test_single_calls_and_weights_are_read_back_and_left_out_where_there_are_non
     assert isinstance(again, Attempt)
     assert (again.calls_ns, again.work.weights) == ((5, 7, 6), "sha256:ab")
     assert again.case.case_id != CASE.case_id
+
+
+@pytest.mark.parametrize("recipe", [Recipe(), cyclegan.RECIPE, dataclasses.replace(cyclegan.RECIPE, pool=0)])
+def test_what_only_one_loss_has_is_left_out_with_another(recipe: Recipe) -> None:
+    case = dataclasses.replace(CASE, work=dataclasses.replace(CASE.work, recipe=recipe))
+    written = file.encode(attempt(work=case.work, case_id=case.case_id, work_id=case.work_id))
+    read = file.decode(written)
+    assert isinstance(read, Attempt)
+    assert (read.work.recipe, read.case.case_id) == (recipe, case.case_id)
+    assert (b'"pool"' in written) == (recipe.pool is not None)
 
 
 def test_a_case_read_back_has_the_same_id() -> None:

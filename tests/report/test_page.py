@@ -9,6 +9,7 @@ import pytest
 
 from breakeven.report import build, write
 from report.conftest import build_simulated, build_understanding, renamed
+from report.inference_study import build_inference
 
 pytestmark = pytest.mark.browser
 NAME = "<script>alert(1)</script>"
@@ -20,6 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = build_understanding()
     for name, made in {
         "study": study, "simulated": build_simulated(), "hostile": renamed(study, NAME + "x" * 80),
+        "inference": build_inference(),
     }.items():  # fmt: skip
         write(build(made), made, folder / f"{name}.html")
     return folder
@@ -51,7 +53,7 @@ def column(page: Any, table: str, index: int) -> list[str]:
     return [str(words) for words in page.locator(selector).all_inner_texts()]
 
 
-@pytest.mark.parametrize("name", ["study", "simulated", "hostile"])
+@pytest.mark.parametrize("name", ["study", "simulated", "hostile", "inference"])
 def test_it_opens_silently_and_asks_for_nothing(page: Any, seen: list[str], folder: Path, name: str) -> None:
     path = folder / f"{name}.html"
     open_page(page, path)
@@ -64,7 +66,7 @@ def test_a_hostile_name_is_text(page: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [375, 768, 1600])
-@pytest.mark.parametrize("name", ["study", "hostile"])
+@pytest.mark.parametrize("name", ["study", "hostile", "inference"])
 def test_the_page_does_not_scroll_sideways(page: Any, folder: Path, name: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     open_page(page, folder / f"{name}.html")

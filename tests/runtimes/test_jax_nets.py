@@ -32,7 +32,9 @@ def known(name: str) -> tuple[layers.Model, Weights, Any, Any]:
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("name", ["simple-cnn-w0.25", "resnet18", "resnet50", "mobilenetv2", "vit-tiny"])
+@pytest.mark.parametrize(
+    "name", ["simple-cnn-w0.25", "resnet18", "resnet50", "mobilenetv2", "vit-tiny", "conv6", "resnet20"]
+)
 def test_scores_in_fp64_are_the_declared_ones(name: str, channels_last: bool) -> None:
     from breakeven.runtimes.jax import nets
 
@@ -49,6 +51,27 @@ def test_scores_in_fp64_are_the_declared_ones(name: str, channels_last: bool) ->
         assert np.abs(np.asarray(scores) - expected).max() <= EQUAL * np.abs(expected).max()
         back = nets.declared(arrays, channels_last=channels_last)
     assert all(np.array_equal(back[key], value) for key, value in weights.items())
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_nets_that_make_images_are_the_declared_ones(channels_last: bool) -> None:
+    from breakeven.runtimes.jax import nets
+    from breakeven.workloads import cyclegan
+
+    whole = cyclegan.model((3, 16, 16), base=4, blocks=2)
+    images = np.random.default_rng(7).standard_normal((2, 3, 16, 16))
+    model = cyclegan.nets(whole)["g_ab"]
+    weights = {key: value + np.float32(0.01) for key, value in initial_weights(model, 3).items()}
+    expected = reference.logits(model, weights, images)
+    with jax.enable_x64(True):
+        arrays = {
+            key: jax.device_put(value.astype(np.float64))
+            for key, value in nets.placed(weights, channels_last=channels_last).items()
+        }
+        given = nets.in_layout(images, channels_last=channels_last)
+        made, _ = nets.forward(model, arrays, given, nets.How(channels_last=channels_last))
+    found = np.asarray(made).transpose(0, 3, 1, 2) if channels_last else np.asarray(made)
+    assert np.abs(found - expected).max() <= EQUAL * np.abs(expected).max()
 
 
 def test_relu6_has_torch_gradients_at_its_corners() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -129,7 +131,10 @@ def test_all_runtimes_start_from_the_same_bits() -> None:
     assert mine.parameters == theirs.parameters
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize(
+    "precision",
+    ["fp32", *(pytest.param(rough, marks=pytest.mark.slow) for rough in ("bf16", "fp16"))],
+)
 def test_a_case_passes_its_checks(precision: str) -> None:
     prepared = made(precision=precision, residency="device", loss_sync="epoch")
     found = prepared.checks()
@@ -197,6 +202,17 @@ def test_donated_memory_is_not_the_weights_of_the_host() -> None:
         session.training.step()
     session.training.sync()
     assert all(np.array_equal(kept[name], value) for name, value in session.weights.items())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_are_set_and_read_back_as_those_that_run(threads: int) -> None:
+    """In a process of its own: XLA makes its pool once."""
+    script = (
+        "from breakeven.runtimes import load; from runtimes.jax_cases import infer;"
+        f"made = load('jax').prepare(infer(threads={threads})); made.build(); made.step(); made.sync();"
+        f"seen = made.observed(); assert seen['threads'] == {threads}, seen"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, env=torch_cases.environment(), timeout=200)
 
 
 def test_no_gpu_is_unsupported() -> None:

@@ -11,9 +11,10 @@ import pytest
 
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case, Device, Recipe
+from breakeven.records.tuning import preset
 from breakeven.runtimes import load
 
-from .torch_cases import TUNINGS, case, cuda, environment
+from .torch_cases import TUNINGS, calls, case, cuda, environment
 
 
 @pytest.mark.parametrize("name", TUNINGS)
@@ -46,11 +47,29 @@ def test_reasons(changes: dict[str, Any], reason: str) -> None:
     assert told is not None and reason in told
 
 
-def test_inference_is_refused() -> None:
-    asked = case()
-    infer = dataclasses.replace(asked, work=dataclasses.replace(asked.work, task="infer", recipe=None))
-    told = load("torch").supports(infer)
-    assert told is not None and "infer is not built yet" in told
+@pytest.mark.parametrize("name", ["eager", "channels-last", "compiled", "cuda-graph", "compiled-graph"])
+def test_every_preset_of_inference_is_supported(name: str) -> None:
+    tuning = preset(name, "cuda", task="infer")
+    for precision in ("default", "fp32", "tf32", "fp16", "bf16"):
+        asked = calls(device=cuda(), **(dataclasses.asdict(tuning) | {"precision": precision}))
+        assert load("torch").supports(asked) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"execution": "cuda-graph"}, "a CUDA graph exists on CUDA devices only"),
+        ({"execution": "session"}, "no execution session"),
+        ({"precision": "int8"}, "set execution to compile:default"),
+        ({"precision": "int8", "device": cuda()}, "no INT8 convolutions on CUDA devices"),
+        ({"precision": "fp8"}, "no precision fp8"),
+        ({"precision": "tf32"}, "tf32 exists on CUDA devices only"),
+        ({"model": "resnet19"}, "unknown model 'resnet19'"),
+    ],
+)
+def test_reasons_of_inference(changes: dict[str, Any], reason: str) -> None:
+    told = load("torch").supports(calls(**changes))
+    assert told is not None and reason in told
 
 
 def test_too_few_classes_and_another_size_are_refused() -> None:

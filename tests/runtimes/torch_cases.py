@@ -54,6 +54,34 @@ def case(
     return applicable(Case(work=work, tuning=Tuning(**tuning), device=device or Device(kind="cpu")))
 
 
+def calls(
+    model: str = "simple-cnn",
+    *,
+    batch: int = 4,
+    seed: int = 0,
+    data_set: str = "digits",
+    device: Device | None = None,
+    weights: str | None = None,
+    **tuning: Any,
+) -> Case:
+    """A case of inference; the batches are on the device unless the tuning says else."""
+    known = data.entry(data_set)
+    work = Work(
+        task="infer",
+        model=model,
+        num_classes=known.classes,
+        input_shape=known.shape,
+        data=data_set,
+        data_version=known.version,
+        data_hash=known.identity,
+        batch=batch,
+        seed=seed,
+        weights=weights,
+    )
+    asked = Tuning(**({"residency": "device"} | tuning))
+    return applicable(Case(work=work, tuning=asked, device=device or Device(kind="cpu")))
+
+
 def cuda(index: int = 0) -> Device:
     return Device(kind="cuda", index=index)
 

@@ -10,15 +10,14 @@ from statistics import fmean
 
 from breakeven import stats
 from breakeven.analysis.cases import Measured
-from breakeven.analysis.ceilings import Limits
+from breakeven.analysis.ceilings import Limits, net_of
 from breakeven.analysis.findings import CaseFinding, Label, ShareFinding
 from breakeven.analysis.processes import all_looks
 from breakeven.analysis.ratios import disturbed, one_unit
 from breakeven.analysis.shares import Split, mean_shares, middle_ms, share_ranges, splits_of
-from breakeven.errors import UserError
 from breakeven.records.case import Case
 from breakeven.records.file import Results
-from breakeven.workloads import models, roofline
+from breakeven.workloads import roofline
 
 BINDS = 0.3
 """A wait for input, a copy or launches that take more than this share of a step bound it: without them it
@@ -122,9 +121,8 @@ def _floored(
     if line is None or line.value is None:
         return _because(finding, floor_s=f"no measured bandwidth of {case.device_label}, undisturbed")
     work = case.case.work
-    try:
-        net = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    except UserError:
+    net = net_of(work)
+    if net is None:
         return _because(finding, floor_s="the layers of this model are not known")
     floor = roofline.floor(
         net,

@@ -81,9 +81,9 @@ def measured_cases(results: Results) -> list[Measured]:
     labels = naming.tuning_labels([groups[case_id] for case_id in order])
     protocol: Mapping[str, Any] = study.study if study else {}
     relative_ci = naming.number(protocol, "relative_ci")
-    made, limits = [], Limits.of(results)
+    made, limits, by_case = [], Limits.of(results), checks_of(results)
     for case_id in order:
-        checks = [check for check in results.checks if check.case_id == case_id]
+        checks = by_case.get(case_id, [])
         looks = looks_of(results.studies, case_id), full_looks_of(results.studies, case_id)
         found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks)
         finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
@@ -97,16 +97,24 @@ def confirmed_cases(results: Results) -> dict[str, Measured]:
     for attempt in results.attempts:
         if attempt.purpose == "confirm":
             groups.setdefault(attempt.case_id, []).append(attempt)
-    limits = Limits.of(results)
+    limits, by_case = Limits.of(results), checks_of(results)
     made = {}
     for case_id, mine in groups.items():
-        checks = [check for check in results.checks if check.case_id == case_id]
+        checks = by_case.get(case_id, [])
         looks = confirm_looks_of(results.studies), ()
         found = _measured(mine, checks, naming.preset_of(mine), None, limits, looks)
         made[case_id] = dataclasses.replace(
             found, finding=dataclasses.replace(found.finding, source=results.path)
         )
     return made
+
+
+def checks_of(results: Results) -> dict[str, list[Check]]:
+    """Case_id -> its checks, in their order."""
+    by_case: dict[str, list[Check]] = {}
+    for check in results.checks:
+        by_case.setdefault(check.case_id, []).append(check)
+    return by_case
 
 
 def _winners(groups: Iterable[Sequence[Attempt]], wanted: Collection[str]) -> list[str]:

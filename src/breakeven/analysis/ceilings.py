@@ -6,6 +6,7 @@ exists), above a datasheet's peak it is invalid (contract R9).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from breakeven.analysis.findings import CeilingFinding
@@ -18,6 +19,8 @@ from breakeven.workloads import layers, models
 
 SLACK = 1.1
 """By this factor a datasheet's peak or a power limit may be passed before a number is refused (R9)."""
+MANY = 1024
+"""Works that are remembered: counting a net's layers takes milliseconds, and many cases do one work."""
 IEEE = frozenset({"none", "ieee"})
 """What torch reads back where no lower precision is allowed."""
 NO_CPU_PEAK = (
@@ -229,7 +232,9 @@ def too_fast(case: Case, steps_s: Iterable[float], light: Light) -> str | None:
     fastest, flops, least = min(steps_s, default=None), flops_of(case.work), _least_flops(case.work)
     if fastest is None or flops is None or least is None:
         return None
-    for work, limit, words in ((least, light.peak, " at least"), (flops, light.board.fastest, "")):
+    # Integers have a peak of their own, above that of every floating-point type.
+    highest = light.board.rate("int8") if case.tuning.precision == "int8" else light.board.fastest
+    for work, limit, words in ((least, light.peak, " at least"), (flops, highest, "")):
         rate = work / fastest / 1e12
         if limit is not None and rate > SLACK * limit:
             shown = f"{rate:,.0f} TFLOP/s{words}, where {light.board.name} does {limit:,.0f}"
@@ -244,23 +249,31 @@ def above(rate: float | None, light: Light) -> bool:
     )
 
 
+@lru_cache(maxsize=MANY)
 def flops_of(work: Work) -> int | None:
     """FLOPs of one step, 2 a multiply-accumulate, counted from the layers; None for an unknown model."""
-    net = _net(work)
+    net = net_of(work)
     if net is None:
         return None
     train = work.task == "train"
     return layers.training_flops(net, work.batch) if train else work.batch * layers.forward_flops(net)
 
 
+@lru_cache(maxsize=MANY)
 def _least_flops(work: Work) -> float | None:
-    net = _net(work)
+    net = net_of(work)
     return None if net is None else layers.least_flops(net, work.batch, training=work.task == "train")
 
 
-def _net(work: Work) -> layers.Model | None:
+def net_of(work: Work) -> layers.Model | None:
+    """The layers of the work's model; None for an unknown one."""
+    return _net(work.model, work.num_classes, work.input_shape)
+
+
+@lru_cache(maxsize=MANY)
+def _net(name: str, num_classes: int, input_shape: tuple[int, int, int]) -> layers.Model | None:
     try:
-        return models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
+        return models.model(name, num_classes=num_classes, input_shape=input_shape)
     except UserError:
         return None
 

@@ -8,14 +8,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from breakeven import stats
-from breakeven.analysis.ceilings import SLACK, Light, flops_of
+from breakeven.analysis.ceilings import SLACK, Light, flops_of, net_of
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.forecast import evaluation_s, forecast
 from breakeven.analysis.processes import NS, Process
 from breakeven.analysis.runs import SYNTHETIC, Run, accuracies_of, accuracy_interval
 from breakeven.records.case import Work
 from breakeven.records.lines import Attempt
-from breakeven.workloads import layers, models
+from breakeven.workloads import layers
 
 ONE = "one process"
 
@@ -90,11 +90,10 @@ def with_runs(
 def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
     """Adds parameters, FLOPs of a step, counted from the layers (2 a multiply-accumulate), and their rate."""
     work = finding.case.work
-    flops = flops_of(work)
-    if flops is None:
+    flops, net = flops_of(work), net_of(work)
+    if flops is None or net is None:
         finding = _because(finding, flops_per_step="the layers of this model are not known")
         return dataclasses.replace(finding, parameters=parameters)
-    net = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     return dataclasses.replace(
         finding,
         parameters=parameters or layers.parameter_count(net),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from breakeven import stats
 from breakeven.analysis.building import cost_of
-from breakeven.analysis.cases import Measured
+from breakeven.analysis.cases import Measured, checks_of
 from breakeven.analysis.findings import ShareFinding
 from breakeven.analysis.inference_findings import InferenceFinding, Outputs, Quantile
 from breakeven.analysis.inference_outputs import outputs_of
@@ -47,13 +47,13 @@ class Served:
 def served_cases(shown: Sequence[Measured], results: Results, shares: Sequence[ShareFinding]) -> list[Served]:
     """Every case of inference among `shown`, in their order. `shares` hold the floors of their layers."""
     by_id = {a.attempt_id: a for a in results.attempts}
-    floors = {s.case_id: s for s in shares}
+    floors, by_case = {s.case_id: s for s in shares}, checks_of(results)
     found = []
     for m in shown:
         if m.case.work.task != "infer":
             continue
         mine = [by_id[line] for line in m.finding.evidence if line in by_id]
-        checks = [c for c in results.checks if c.case_id == m.finding.case_id]
+        checks = by_case.get(m.finding.case_id, [])
         found.append(_served(m, mine, checks, floors.get(m.finding.case_id)))
     return found
 

@@ -1,7 +1,7 @@
 """What a precision wins in one runtime, and what a runtime wins at one precision: two factors, kept apart.
 
 Knows nothing about batches or other devices. Eager FP32 against the fastest of all mixes both; it is named so
-and taken apart through the case between the two. All ratios of a file are one family of tests.
+and taken apart through the case between the two. The ratios of one work on one device are a family of tests.
 """
 
 import dataclasses
@@ -51,14 +51,22 @@ def factors_of(cases: Sequence[Served]) -> tuple[list[FactorFinding], list[GainF
         if one.ranked:
             m = one.measured
             places.setdefault((one.finding.source, m.work_id, m.finding.device_label), []).append(one)
-    drafts = [draft for mine in places.values() for draft in (*_precisions(mine), *_runtimes(mine))]
-    gains = [gain for mine in places.values() if (gain := _gain(mine)) is not None]
-    # The parts of a gain are among the factors as a rule: each pair is tested once.
-    every = {_ids(draft): draft for draft in (*drafts, *(d for gain in gains for d in gain.drafts()))}
+    shown: list[FactorFinding] = []
+    gains: list[GainFinding] = []
+    for mine in places.values():
+        drafts, gain = [*_precisions(mine), *_runtimes(mine)], _gain(mine)
+        made = _tested([*drafts, *(gain.drafts() if gain else [])])
+        shown += [made[ids] for ids in dict.fromkeys(_ids(draft) for draft in drafts)]
+        if gain is not None:
+            gains.append(_gain_finding(gain, [made[_ids(draft)] for draft in gain.drafts()]))
+    return shown, gains
+
+
+def _tested(drafts: Sequence[Draft]) -> dict[tuple[str, str, str], FactorFinding]:
+    """The factors of one place: each pair once, for the parts of a gain are among the factors as a rule."""
+    every = {_ids(draft): draft for draft in drafts}
     ratios = step_ratios([_pair(base, candidate) for _, base, candidate in every.values()])
-    made = {ids: _factor(draft, ratio) for (ids, draft), ratio in zip(every.items(), ratios, strict=True)}
-    shown = [made[ids] for ids in dict.fromkeys(_ids(draft) for draft in drafts)]
-    return shown, [_gain_finding(gain, [made[_ids(d)] for d in gain.drafts()]) for gain in gains]
+    return {ids: _factor(draft, ratio) for (ids, draft), ratio in zip(every.items(), ratios, strict=True)}
 
 
 def _ids(draft: Draft) -> tuple[str, str, str]:

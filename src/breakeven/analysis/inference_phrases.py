@@ -69,7 +69,9 @@ def gain(finding: GainFinding, outputs: Outputs) -> Iterator[str]:
 def _doubt(whole: FactorFinding) -> str:
     """Why the number is no verdict, instead of its parts; empty where it is one."""
     if whole.verdict == "uncertain":
-        return ": which of them is faster cannot be told"
+        clear = whole.ratio is not None and not whole.ratio.contains(1.0)
+        told = "no verdict among so many ratios" if clear else "which of them is faster cannot be told"
+        return f": {told}; more processes may tell"
     why = whole.reasons.get("verdict") or whole.reasons.get("ratio")
     if why is None:
         return ""

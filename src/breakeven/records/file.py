@@ -57,8 +57,10 @@ def encode(line: Line) -> bytes:
     value = to_json(line)
     unknown = value.pop("unknown", {})
     for *parts, name in ADDED if isinstance(line, Attempt) else ():
-        owner = value[parts[0]] if parts else value
-        if not owner[name]:
+        owner = value
+        for part in parts:
+            owner = owner[part] or {}
+        if name in owner and owner[name] in (None, []):
             del owner[name]
     return (canonical(unknown | value) + "\n").encode("ascii")
 

@@ -227,7 +227,11 @@ class Ceiling:
         return f"{self.fingerprint_id}/ceiling/{self.device_label}/{self.name}/{self.started_utc}"
 
 
-ADDED: tuple[tuple[str, ...], ...] = (("calls_ns",), ("work", "weights"))
+ADDED: tuple[tuple[str, ...], ...] = (
+    ("calls_ns",),
+    ("work", "weights"),
+    *(("work", "recipe", name) for name in ("cycle", "identity", "pool")),
+)
 """Fields of an attempt that schema 1.0 had not: left out of a line where they say nothing, so that an old
 line is written again as it was."""
 

@@ -60,7 +60,7 @@ def quantile(q: Quantile, found: InferenceFinding) -> Cell:
         return absent(found.reasons.get("calls") or q.reason or "")
     spread = words.describe(q.interval, format_duration) if q.interval else (q.reason or "")
     note = f"{found.calls:,} calls; {spread}"
-    return Cell(text=format_duration(value), sort=value, note=clean(note), evidence=found.evidence)
+    return Cell(text=format_duration(value), sort=value, note=clean(note))
 
 
 def energy(found: InferenceFinding) -> Cell:
@@ -69,7 +69,7 @@ def energy(found: InferenceFinding) -> Cell:
         return absent(found.reasons.get("j_per_image", ""))
     text = f"{words.significant(1e3 * value, 3)} mJ" if value < 1 else f"{words.significant(value, 3)} J"
     note = words.behind(found.j_per_image) if found.j_per_image else "no interval"
-    return Cell(text=text, sort=value, note=note, evidence=found.evidence)
+    return Cell(text=text, sort=value, note=note)
 
 
 def agreement(outputs: Outputs) -> Cell:

@@ -3,10 +3,13 @@
 Knows nothing about findings: it draws the marks of a `Chart`.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.report.drawing import WIDTH, log_axis, paged, series
-from breakeven.report.view import Chart
+from breakeven.report.view import Chart, Value
+
+Mark = Mapping[str, Value]
 
 PANEL_HEIGHT = 200
 SQUARE, ROW = 92, 46
@@ -16,43 +19,51 @@ FADED = 0.35
 
 
 def saturation(alt: Any, chart: Chart) -> Any:
-    """Two panels a device, images a second and milliseconds a call: the law a line, its knee a cross."""
+    """Two panels a device, images a second and milliseconds a call: the law a line, its knee a cross.
+
+    One below the other and not faceted: rates and times have scales of their own, and a facet without a knee
+    would have none.
+    """
     colour, shape, dash = series(alt, "tuning", chart.tunings, filled=True)
     measured_at = sorted({float(v["batch"] or 1) for v in chart.values if v["mark"] == "measured"})
     channel = log_axis(alt, measured_at, "~g")
     if len(measured_at) <= MOST_TICKS:
         channel["axis"] = alt.Axis(values=measured_at, format="~g", grid=True)
     x = alt.X("batch:Q", title="images a call", **channel)
-    free = {"scale": alt.Scale(type="log", nice=False), "axis": alt.Axis(format="~s", grid=True)}
-    y, low = alt.Y("value:Q", title=None, **free), alt.Y("low:Q", title=None, **free)
+    panels = [
+        _panel(alt, [v for v in chart.values if v["panel"] == name], x, (colour, shape, dash)).properties(
+            title=alt.Title(str(name), fontSize=12), width=WIDTH, height=PANEL_HEIGHT
+        )
+        for name in dict.fromkeys(value["panel"] for value in chart.values)
+    ]
+    together = alt.vconcat(*panels) if len(panels) > 1 else panels[0]
+    return together.resolve_scale(color="shared", shape="shared", strokeDash="shared")
+
+
+def _panel(alt: Any, values: Sequence[Mark], x: Any, looks: tuple[Any, Any, Any]) -> Any:
+    """One device's rates or times."""
+    colour, shape, dash = looks
+    bounds = [float(v[key] or 1) for v in values for key in ("value", "low", "high") if v.get(key)]
+    # Thousands of images have a prefix; a thousandth of a millisecond has none.
+    channel = log_axis(alt, bounds, "~s" if max(bounds) >= 1e4 else "~g")
+    y, low = alt.Y("value:Q", title=None, **channel), alt.Y("low:Q", title=None, **channel)
     fields = {"tuning": "tuning:N", "batch": "batch:Q", "measured": "shown:N", "more": "note:N"}
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
-    measured = alt.Chart().transform_filter("datum.mark == 'measured'")
-    law = alt.Chart().transform_filter("datum.mark == 'law'")
-    knee = alt.Chart().transform_filter("datum.mark == 'knee'")
+    base = alt.Chart()
+    measured, law, knee = (base.transform_filter(f"datum.mark == '{m}'") for m in ("measured", "law", "knee"))
     layers = [
         law.mark_line(strokeWidth=1.4, opacity=0.7).encode(x=x, y=y, color=colour, strokeDash=dash),
         measured.transform_filter("isValid(datum.low)")
         .mark_rule(strokeWidth=1.4)
         .encode(x=x, y=low, y2="high:Q", color=colour),
-        points_of(measured, x, y, colour, shape, tooltip),
+        measured.mark_point(filled=True, size=60, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
+        ),
         knee.mark_point(shape="cross", angle=45, size=160, opacity=1, filled=True).encode(
             x=x, y=y, color=colour, tooltip=tooltip
         ),
     ]
-    drawn = paged(alt, layers, chart.values, "panel", width=WIDTH, height=PANEL_HEIGHT)
-    # Rates and times share no scale; one panel alone has none to resolve.
-    return drawn.resolve_scale(y="independent") if hasattr(drawn, "facet") and _panels(chart) > 1 else drawn
-
-
-def _panels(chart: Chart) -> int:
-    return len({value["panel"] for value in chart.values})
-
-
-def points_of(base: Any, x: Any, y: Any, colour: Any, shape: Any, tooltip: Any) -> Any:
-    """Filled marks of a series."""
-    mark = base.mark_point(filled=True, size=60, opacity=1)
-    return mark.encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip)
+    return alt.layer(*layers, data=alt.Data(values=list(values)))
 
 
 def factors(alt: Any, chart: Chart) -> Any:

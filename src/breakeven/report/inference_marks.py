@@ -93,7 +93,8 @@ def factor_chart(understanding: Understanding, names: Names) -> Chart | None:
     """Precision by runtime, at the smallest and the largest batch of each model and device."""
     bases = {(g.source, g.model, g.data, g.device_label, g.batch): g for g in understanding.inference.gains}
     marks: list[Mark] = []
-    for place in bases:
+    places = list(dict.fromkeys(place[:-1] for place in bases))
+    for place in sorted(bases, key=lambda place: (places.index(place[:-1]), place[-1])):
         beside = [other[-1] for other in bases if other[:-1] == place[:-1]]
         if place[-1] in (min(beside), max(beside)):
             marks += _squares(understanding, names, place, bases[place].base_id)
@@ -137,7 +138,7 @@ def _square(case: CaseFinding, found: InferenceFinding, base: float | None, grou
     o = found.outputs
     agreement = None if o.agreement is None else f"{100 * o.agreement:.1f} %"
     outputs = f"{agreement} same top-1" if agreement else o.reasons.get("agreement", "not compared")
-    failed = next(iter(case.outcomes), "no number") if not found.ranked else ""
+    failed = next((o for o in case.outcomes if o != "ok"), "not ranked") if not found.ranked else ""
     return {
         "group": group,
         "tuning": clean(tuning_of(case)),

@@ -154,7 +154,8 @@ def factors(understanding: Understanding, names: Names) -> Section | None:
     note = (
         "Times the rate, and times as fast a single call, where one thing alone differs: the precision "
         "in one runtime and execution, or those at one precision. Paired by replicate; Holm's correction "
-        "runs over all of them. pays back: calls until what is built before the first one is paid for."
+        "runs over those of one model, batch and device. pays back: calls until what is built before the "
+        "first one is paid for."
     )
     title = "Precision and runtime, kept apart"
     return Section(key="factors", title=title, note=note, table=table, detail=True)
@@ -180,4 +181,4 @@ def _pays_back(f: FactorFinding) -> Cell:
     if f.pays_back is None:
         return absent(f.reasons.get("pays_back", ""))
     low, mid, high = (words.significant(v) for v in (f.pays_back.low, f.pays_back.estimate, f.pays_back.high))
-    return Cell(text=f"{mid} [{low}, {high}]", sort=f.pays_back.estimate, evidence=f.evidence)
+    return Cell(text=f"{mid} [{low}, {high}]", sort=f.pays_back.estimate)

@@ -7,7 +7,7 @@
   // Draws at this inner width and says how wide it became with its labels.
   async function draw(box, inner) {
     const spec = structuredClone(data.charts[box.dataset.chart]);
-    (spec.spec ?? spec).width = Math.max(120, Math.floor(inner));
+    for (const part of spec.vconcat ?? [spec.spec ?? spec]) part.width = Math.max(120, Math.floor(inner));
     spec.config.legend.columns = Math.max(1, Math.floor(box.clientWidth / LEGEND_CELL));
     const options = { actions: false, renderer: "svg", tooltip: { disableDefaultStyle: true } };
     await window.vegaEmbed(box, spec, options);

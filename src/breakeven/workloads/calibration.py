@@ -39,7 +39,8 @@ def images(recipe: str, known: DataEntry) -> Bytes:
     asked, origin = int(found[1]), found[2]
     every = data.load(known.name, "train").images if origin == "train" else _kept(origin, known)
     if len(every) < asked:
-        raise UserError(f"calibration {recipe}: {known.name} has {len(every)} images for it")
+        of_training = "training " if origin == "train" else ""
+        raise UserError(f"calibration {recipe}: {known.name} has {len(every)} {of_training}images")
     return every[:asked]
 
 

@@ -113,6 +113,12 @@ def load(name: str, split: str, *, root: Path | None = None, download: bool = Fa
     return DataSet(name=name, split=split, images=images, labels=labels, content_hash=found)
 
 
+def of_domain(stored: DataSet, domain: int) -> DataSet:
+    """The images of one of two domains, 0 is A and 1 is B; the hash stays that of the whole split."""
+    chosen = stored.labels == domain
+    return replace(stored, images=stored.images[chosen], labels=stored.labels[chosen])
+
+
 def normalized(known: DataEntry, images: NDArray[np.uint8]) -> NDArray[np.float32]:
     """(image / 255 - mean) / std by channel, uint8 [N, C, H, W] -> float32: what every net is given."""
     mean, std = (np.asarray(v, np.float32)[:, None, None] for v in (known.mean, known.std))

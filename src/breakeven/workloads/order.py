@@ -37,7 +37,8 @@ def inference_batches(seed: int, n: int, batch: int, shape: tuple[int, ...]) -> 
     size = batch * int(np.prod(shape)) * 4
     fewest, most = INFERENCE_BATCHES
     k = max(fewest, min(most, INFERENCE_BYTES // size))
-    places = np.arange(k)[:, None] * (batch + 1) + np.arange(batch)
+    apart = batch if k * batch <= n else max(1, n // k)
+    places = np.arange(k)[:, None] * apart + np.arange(batch)
     rows: NDArray[np.int64] = epoch_order(seed, 0, n)[places % n]
     return rows
 

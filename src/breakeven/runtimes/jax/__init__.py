@@ -53,6 +53,8 @@ def prepare(case: Case) -> Prepared:
 
 
 def _impossible(case: Case) -> Iterator[str]:
+    from breakeven.workloads import models
+
     work, tuning = case.work, case.tuning
     told = {
         f"no device of kind {case.device.kind}": case.device.kind not in ("cpu", "cuda"),
@@ -65,6 +67,7 @@ def _impossible(case: Case) -> Iterator[str]:
         "XLA stages transfers in page-locked memory by itself: set pinned to false": bool(tuning.pinned),
         "its update is the recipe's formula in one program: leave optimizer_impl out": tuning.optimizer_impl
         not in ("auto", None),
+        "nets that translate images are not built yet": models.translates(work.model),
         "inference has no recipe": work.task == "infer" and work.recipe is not None,
     }
     yield from (reason for reason, holds in told.items() if holds)

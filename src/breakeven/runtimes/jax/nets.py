@@ -95,6 +95,23 @@ def _run(net: _Net, nodes: tuple[layers.Node, ...], x: Array) -> Array:
 
 
 def _leaf(net: _Net, node: layers.Leaf, x: Array) -> Array:
+    match node:
+        case layers.LayerNorm() | layers.GELU() | layers.Tokens() | layers.Attention() | layers.ClassToken():
+            return _token_leaf(net, node, x)
+        case (
+            layers.Subsample()
+            | layers.ConvTranspose2d()
+            | layers.InstanceNorm2d()
+            | layers.ReflectionPad2d()
+            | layers.LeakyReLU()
+            | layers.Tanh()
+        ):
+            return _image_leaf(net, node, x)
+        case _:
+            return _plain_leaf(net, node, x)
+
+
+def _plain_leaf(net: _Net, node: layers.PlainLeaf, x: Array) -> Array:
     last = net.how.channels_last
     match node:
         case layers.Conv2d():
@@ -121,8 +138,32 @@ def _leaf(net: _Net, node: layers.Leaf, x: Array) -> Array:
             return (x.transpose(0, 3, 1, 2) if last and x.ndim == 4 else x).reshape(len(x), -1)
         case layers.Dropout():
             return _dropout(net, node, x)
-        case _:
-            return _token_leaf(net, node, x)
+
+
+def _image_leaf(net: _Net, node: layers.ImageLeaf, x: Array) -> Array:
+    last, rows = net.how.channels_last, 1 if net.how.channels_last else 2
+    match node:
+        case layers.Subsample():
+            every, more = slice(None, None, node.stride), node.out_channels - node.in_channels
+            kept = x[:, every, every] if last else x[:, :, every, every]
+            pads = [(0, 0)] * 4
+            pads[3 if last else 1] = (more // 2, more - more // 2)
+            return jnp.pad(kept, pads)
+        case layers.ConvTranspose2d():
+            return _conv_transpose(net, node, x)
+        case layers.InstanceNorm2d():
+            wide = _wide(x)
+            centred = wide - wide.mean(axis=(rows, rows + 1), keepdims=True)
+            variance = jnp.square(centred).mean(axis=(rows, rows + 1), keepdims=True)
+            return (centred * lax.rsqrt(variance + node.eps)).astype(x.dtype)
+        case layers.ReflectionPad2d():
+            pads = [(0, 0)] * 4
+            pads[rows] = pads[rows + 1] = (node.padding, node.padding)
+            return jnp.pad(x, pads, mode="reflect")
+        case layers.LeakyReLU():
+            return jnp.where(x > 0, x, node.slope * x)
+        case layers.Tanh():
+            return jnp.tanh(x)
 
 
 def _token_leaf(net: _Net, node: layers.TokenLeaf, x: Array) -> Array:
@@ -170,6 +211,22 @@ def _conv(net: _Net, node: layers.Conv2d, x: Array) -> Array:
         (edge, edge),
         dimension_numbers=("NHWC", "HWIO", "NHWC") if last else ("NCHW", "OIHW", "NCHW"),
         feature_group_count=node.groups,
+    )
+    return made + _by_channel(net, net.of(node, "bias").astype(made.dtype)) if node.bias else made
+
+
+def _conv_transpose(net: _Net, node: layers.ConvTranspose2d, x: Array) -> Array:
+    """As the convolution that it is: of the input with zeros between its pixels, by the mirrored kernel."""
+    weight, x = _in_type(net, net.of(node, "weight"), x)
+    last, edge = net.how.channels_last, node.kernel - 1 - node.padding
+    made = lax.conv_general_dilated(
+        x,
+        lax.rev(weight, (0, 1) if last else (2, 3)),
+        (1, 1),
+        ((edge, edge + node.output_padding),) * 2,
+        lhs_dilation=(node.stride, node.stride),
+        # Its weights are declared as [in, out, k, k], and laid out as a convolution's are.
+        dimension_numbers=("NHWC", "HWOI", "NHWC") if last else ("NCHW", "IOHW", "NCHW"),
     )
     return made + _by_channel(net, net.of(node, "bias").astype(made.dtype)) if node.bias else made
 

@@ -122,7 +122,9 @@ def probe(
         x[where] = values
         if len(shape) == 3:
             x = nets.in_layout(x, channels_last=how.channels_last)
-        x = x if how.dtype is not None else x.astype(weights_type)
+        if how.dtype is None:
+            with np.errstate(over="ignore"):  # which is what it is looked for
+                x = x.astype(weights_type)
         out = np.asarray(run(arrays, jax.device_put(x, device))).astype(np.float64)
         return out.reshape(batch, -1)[:, 0]  # of both layouts the first element is the first channel's
 

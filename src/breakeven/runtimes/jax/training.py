@@ -18,6 +18,7 @@ from breakeven.runtimes.jax import input, nets
 from breakeven.runtimes.jax.nets import Array, Arrays, How
 from breakeven.workloads.layers import Model
 from breakeven.workloads.philox import derive
+from breakeven.workloads.schedule import learning_rate
 
 Carry = dict[str, Any]
 
@@ -160,12 +161,6 @@ def resident_step(plan: Plan, carry: Carry, fixed: Arrays) -> tuple[Carry, Array
     rows = jax.lax.dynamic_slice_in_dim(fixed["columns"], carry["batch"] * plan.batch, plan.batch, axis=1)
     images, labels = input.cut(fixed, rows, channels_last=plan.how.channels_last)
     return update(plan, carry, fixed, images, labels)
-
-
-def learning_rate(recipe: Recipe, epoch: int) -> float:
-    if recipe.schedule == "constant":
-        return recipe.lr
-    return recipe.lr * recipe.gamma ** (epoch // recipe.step_size)
 
 
 @dataclass(kw_only=True, slots=True)

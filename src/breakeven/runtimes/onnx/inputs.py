@@ -85,6 +85,9 @@ def not_possible(case: Case) -> Iterator[str]:
         "it lays tensors out as it likes: set layout to channels-first": tuning.layout != "channels-first",
         "it tunes as it likes: set autotune to false": tuning.autotune,
         "threads must be at least 1": isinstance(tuning.threads, int) and tuning.threads < 1,
+        f"{work.model} makes images, not scores, which it does not compare yet": models.translates(
+            work.model
+        ),
         "inference has no recipe": work.task == "infer" and work.recipe is not None,
     }
     yield from (reason for reason, holds in told.items() if holds)

@@ -4,6 +4,7 @@ Knows nothing about captured graphs or about time.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -45,7 +46,9 @@ def freezing() -> Iterator[None]:
     """
     import torch._inductor.config
 
-    with torch._inductor.config.patch(freezing=True):
+    with torch._inductor.config.patch(freezing=True), warnings.catch_warnings():
+        # Of torch 2.13's own lowering of quantised layers.
+        warnings.filterwarnings("ignore", message="To copy construct from a tensor", category=UserWarning)
         yield
 
 

@@ -54,6 +54,8 @@ def scored(session: inference.Session, n: int | None) -> Evaluation:
     for first in range(0, samples, batch):
         last = min(first + batch, samples)
         scores = session.scores(data.normalized(session.known, images[first:last]))
+        if not session.known.labelled:
+            continue
         truth = torch.from_numpy(labels[first:last])
         right += int((scores.argmax(1) == truth).sum())
         loss += float(functional.cross_entropy(scores, truth, reduction="sum"))

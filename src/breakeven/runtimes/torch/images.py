@@ -26,13 +26,25 @@ def leaf(node: layers.ImageLeaf) -> nn.Module:
                 bias=node.bias,
             )
         case layers.InstanceNorm2d():
-            return nn.InstanceNorm2d(node.channels, eps=node.eps)
+            return InstanceNorm(node.channels, eps=node.eps)
         case layers.ReflectionPad2d():
             return nn.ReflectionPad2d(node.padding)
         case layers.LeakyReLU():
             return nn.LeakyReLU(node.slope, inplace=True)
         case layers.Tanh():
             return nn.Tanh()
+
+
+class InstanceNorm(nn.InstanceNorm2d):
+    """torch's own. Its backward pass wants a gradient in channels-first: of one image in the other it makes
+    another gradient altogether, without a word (torch 2.13 on CPUs, off by 1.4 times its size)."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = super().forward(x)
+        # What is compiled has a backward pass of its own.
+        if y.requires_grad and not x.is_contiguous() and not torch.compiler.is_compiling():
+            y.register_hook(torch.Tensor.contiguous)
+        return y
 
 
 class Subsample(nn.Module):

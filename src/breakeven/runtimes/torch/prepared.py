@@ -130,10 +130,9 @@ def _one_piece(case: Case) -> str:
 
 def _hashes(session: Session) -> dict[str, str]:
     split, epochs = session.train, range(HASHED_EPOCHS)
-    state = session.training.net.state_dict()
     hashes = {
         # Read back from the device: what the net starts from, not what it was meant to start from.
-        "weights": weights.weights_hash({name: state[name].cpu().numpy() for name in session.first_weights}),
+        "weights": weights.weights_hash(state.export(session.training)),
         "order": order.order_hash(np.concatenate([split.order(epoch) for epoch in epochs])),
     }
     tables = [table for table in map(split.offsets, epochs) if table is not None]

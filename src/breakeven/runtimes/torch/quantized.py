@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from breakeven.errors import Unsupported
+from breakeven.errors import Unsupported, UserError
 from breakeven.records.case import Case
 from breakeven.workloads import data
 from breakeven.workloads.calibration import images
@@ -79,9 +79,12 @@ def lowered() -> Mapping[str, int]:
 
 
 def _images(case: Case, recipe: str) -> Any:
-    """The images that the recipe names, normalised. Raises UserError where they are not here."""
+    """The images that the recipe names, normalised. Raises Unsupported where they are not here."""
     known = data.entry(case.work.data)
-    return data.normalized(known, images(recipe, known))
+    try:
+        return data.normalized(known, images(recipe, known))
+    except UserError as error:
+        raise Unsupported(str(error)) from error
 
 
 def _config() -> Any:

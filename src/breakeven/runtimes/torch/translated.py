@@ -5,7 +5,7 @@ Knows nothing about clocks, files of results or other processes.
 
 import gc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -144,9 +144,7 @@ def handed_over(session: Session) -> Prepared:
 def _domain(
     stored: data.DataSet, known: data.DataEntry, domain: int, *, seed: int | None, augment: bool
 ) -> input.Split:
-    chosen = stored.labels == domain
-    own = replace(stored, images=stored.images[chosen], labels=stored.labels[chosen])
-    return input.split_of(own, known, seed=seed, augment=augment)
+    return input.split_of(data.of_domain(stored, domain), known, seed=seed, augment=augment)
 
 
 def _evaluator(session: Session) -> tuple[Callable[[int | None], Evaluation], Callable[[], None]]:
