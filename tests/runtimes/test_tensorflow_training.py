@@ -59,7 +59,7 @@ def test_every_recipe_means_the_same(recipe: Recipe) -> None:
     ("model", "batch"), [("resnet18", 8), ("conv6-seed", 8), ("mobilenetv2", 32), ("vit-tiny", 8)]
 )
 def test_ten_fp64_losses_of_larger_nets(model: str, batch: int) -> None:
-    """At batch 8 MobileNetV2, which ends in one pixel, is chaotic: torch itself is 1e-3 off with one thread."""
+    """At batch 8 MobileNetV2, which ends in one pixel, is chaotic: torch with one thread is 1e-3 off."""
     assert losses(model, batch) == pytest.approx(torch_losses(model, batch), rel=1e-8, abs=0)
 
 
