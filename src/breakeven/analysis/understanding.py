@@ -12,7 +12,7 @@ from breakeven.analysis import naming
 from breakeven.analysis.amdahl import cores_findings
 from breakeven.analysis.best import best_pairs
 from breakeven.analysis.bounds import bounds_of
-from breakeven.analysis.cases import Measured, confirmed_cases, measured_cases
+from breakeven.analysis.cases import Measured, checks_of, confirmed_cases, measured_cases
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.claims import claims_against
 from breakeven.analysis.crossing import break_even_of
@@ -27,7 +27,10 @@ from breakeven.analysis.findings import (
     ShareFinding,
     Understanding,
 )
-from breakeven.analysis.inference import served_cases
+from breakeven.analysis.framework_findings import Frameworks
+from breakeven.analysis.frameworks import frameworks_of
+from breakeven.analysis.fusion import fusion_of
+from breakeven.analysis.inference import Served, served_cases
 from breakeven.analysis.inference_factors import factors_of
 from breakeven.analysis.inference_findings import Inference
 from breakeven.analysis.inference_frontier import frontier_of
@@ -68,6 +71,7 @@ class _File:
     hidden: int
     shares: tuple[ShareFinding, ...]
     inference: Inference
+    frameworks: Frameworks
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -112,6 +116,10 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         break_even=tuple(finding for file in files for finding in file.break_even),
         shares=tuple(finding for file in files for finding in file.shares),
         inference=_joined([file.inference for file in files]),
+        frameworks=Frameworks(
+            pairs=tuple(pair for file in files for pair in file.frameworks.pairs),
+            fusion=tuple(one for file in files for one in file.frameworks.fusion),
+        ),
     )
     return dataclasses.replace(found, claims=claims_against(found))
 
@@ -152,7 +160,12 @@ def _file(results: Results, show_all: bool) -> _File:
     break_even = break_even_of(every, ratios)
     missing = _missing(study, everything)
     shares = bounds_of(shown, results)
-    inference = _inference(shown, results, shares)
+    served = served_cases(shown, results, shares)
+    inference = _inference(served, results)
+    frameworks = Frameworks(
+        pairs=tuple(frameworks_of(shown, checks_of(results), served, _first(asked, "runtime"))),
+        fusion=tuple(fusion_of(shown)),
+    )
     return _File(
         study=study,
         cases=tuple(cases),
@@ -189,17 +202,25 @@ def _file(results: Results, show_all: bool) -> _File:
                 skips=study.skips if study else (),
                 shares=shares,
                 inference=inference,
+                frameworks=frameworks,
             )
         ),
         hidden=len(everything) - len(shown),
         shares=tuple(shares),
         inference=inference,
+        frameworks=frameworks,
     )
 
 
-def _inference(shown: Sequence[Measured], results: Results, shares: Sequence[ShareFinding]) -> Inference:
+def _first(study: Mapping[str, Any], key: str) -> str | None:
+    """The first value of an axis of the study, None where it has none."""
+    value = study.get(key)
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    return first if isinstance(first, str) else None
+
+
+def _inference(served: Sequence[Served], results: Results) -> Inference:
     """What the cases of inference say; nothing where there are none."""
-    served = served_cases(shown, results, shares)
     sweeps = saturation_of(served)
     factors, gains = factors_of(served)
     return Inference(
