@@ -92,6 +92,12 @@ def test_what_was_not_checked_is_shown_and_not_ranked() -> None:
     assert one.reasons["verdict"] == "jax was not held to FP64 (no check one_step_parity)"
 
 
+def test_a_precision_that_nobody_probed_is_not_ranked() -> None:
+    blind = dataclasses.replace(held_to_fp64(JAX), checks={"one_step_parity": {"found": {}, "ok": True}})
+    one = pair(understood([blind if line == held_to_fp64(JAX) else line for line in three()]))
+    assert one.equality.verdict == "not checked" and "not probed" in one.reasons["verdict"]
+
+
 def test_a_check_on_another_machine_shows_nothing() -> None:
     elsewhere = dataclasses.replace(held_to_fp64(JAX), fingerprint_id="f9")
     lines = [elsewhere if line == held_to_fp64(JAX) else line for line in three()]
@@ -224,6 +230,7 @@ def test_devices_are_compared_in_one_framework() -> None:
     found = understood(three(), spread(gpu, 1.0))
     (ratio,) = found.ratios
     assert ratio.base_id == JAX.case_id and ratio.point == pytest.approx(12.0, rel=0.01)
+    assert any("as written in jax" in line for line in found.sentences)
     assert understood(three()[:4], spread(gpu, 1.0)).ratios == ()
 
 
@@ -275,13 +282,13 @@ def test_a_win_that_is_not_the_compiler_s_alone_is_named() -> None:
     lines = lines_of(plain, 10.0, "on-device") + lines_of(compiled, 5.0, "fused", sd=0.001)
     found = understood(lines, three())
     one = fused(found, "torch", "compile:default")
-    assert one.base_name == "on-device" and set(one.also) == {"layout", "loss_sync"}
+    assert one.base_tuning == "on-device" and set(one.also) == {"layout", "loss_sync"}
     assert not any(line.startswith("Fusion") for line in found.sentences)
     clean = trained_in("torch", "channels-last")
     again = fused(
         understood(lines, three(), lines_of(clean, 8.0, "channels-last")), "torch", "compile:default"
     )
-    assert again.base_name == "channels-last" and again.also == ()
+    assert again.base_tuning == "channels-last" and again.also == ()
 
 
 def test_one_framework_alone_has_no_section() -> None:

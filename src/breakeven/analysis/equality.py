@@ -107,6 +107,8 @@ def _unchecked(sides: Sequence[Measured], told: Sequence[Mapping[str, Any]], pro
     for m, found in zip(sides, told, strict=True):
         if not isinstance(found.get(proof), Mapping):
             return f"{framework_name(m.case.tuning)} was not held to FP64 (no check {proof})"
+    if not _agreed(*map(_numerics, told)):
+        return "the precision that ran was not probed in both"
     return None
 
 

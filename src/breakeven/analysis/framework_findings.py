@@ -84,9 +84,9 @@ class FrameworkFinding:
 class FusionFinding:
     """What an execution wins within one framework: compiled against eager, XLA against a graph.
 
-    `share`: its time as a multiple of that at `base_name`; None where that was not measured. `also`: settings
-    that differ besides, so that the win is theirs as well. `build_s`, `build_state` and `pays_back` (steps or
-    calls) as in `findings.StepFinding`.
+    `share`: its time as a multiple of that at `base_execution`; None where that was not measured. `also`:
+    settings that differ besides, so that the win is theirs as well. `build_s`, `build_state` and `pays_back`
+    (steps or calls) as in `findings.StepFinding`.
     """
 
     task: Task
@@ -99,9 +99,10 @@ class FusionFinding:
     runtime: str
     candidate_id: str
     candidate_name: str
+    tuning: str
     execution: str
     base_id: str | None = None
-    base_name: str | None = None
+    base_tuning: str | None = None
     base_execution: str | None = None
     share: Interval | None = None
     point: float | None = None

@@ -24,19 +24,23 @@ def tuning_labels(cases: Sequence[Sequence[Attempt]]) -> dict[str, str]:
     """Case_id -> a name of its tuning that no other tuning of the same work on the same device has.
 
     Where an axis such as precision varies under one preset, its value is added; a calibration only where one
-    precision has several; and the framework's name where others than the first ran that preset too.
+    precision has several; and the framework's name where it is neither the only nor the first one of that
+    preset.
     """
     groups: dict[tuple[str, str, str], list[Attempt]] = {}
+    runtimes: dict[str, list[str]] = {}
     for attempts in cases:
         last = attempts[-1]
         groups.setdefault((last.work_id, last.device.label, preset_of(attempts)), []).append(last)
+        if last.tuning.runtime != "sim":  # a simulated device is no framework
+            runtimes.setdefault(preset_of(attempts), []).append(last.tuning.runtime)
     labels = {}
     for (_, _, preset), members in groups.items():
-        first = base_runtime(m.tuning.runtime for m in members)
+        plain = {"sim", base_runtime(runtimes.get(preset, ["sim"]))}
         for member in members:
             # Each runtime carries a preset out in its own way: its name says that, not its settings.
             own = member.tuning.runtime
-            name = preset if own == first else f"{preset} {framework_name(member.tuning)}"
+            name = preset if own in plain else f"{preset} {framework_name(member.tuning)}"
             others = [m.tuning for m in members if m is not member and m.tuning.runtime == own]
             changed = _settings(member.tuning, others)
             alike = [other for other in others if other.precision == member.tuning.precision]

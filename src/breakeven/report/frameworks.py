@@ -265,7 +265,7 @@ def fusion(understanding: Understanding, names: Names) -> Section | None:
         label("batch"),
         label("framework"),
         label("tuning"),
-        label("execution"),
+        Column(name="over"),
         number("time"),
         Column(name="verdict"),
         Column(name="differs besides"),
@@ -279,7 +279,7 @@ def fusion(understanding: Understanding, names: Names) -> Section | None:
     if table is None:
         return None
     note = (
-        "Time at the second execution as a multiple of that at the first in one framework; below 1x it is "
+        "Time as a multiple of that of the plainer execution (over) in the same framework; below 1x it is "
         "faster. Where more than the execution differs the win is theirs as well. build: tracing, compiling "
         "and capturing before the first step. Pays back after: steps, or calls in inference."
     )
@@ -299,12 +299,9 @@ def _fusion_cells(f: FusionFinding, names: Names) -> Row:
         names.device(f.device_label),
         said(f.precision),
         said(f.batch, f.batch),
-        said(f.runtime),
-        said(f.candidate_name, tuning_rank(f.candidate_name)),
-        said(
-            f"{f.base_execution} to {f.execution}" if f.base_execution else f.execution,
-            note=f.base_name or "",
-        ),
+        said(f.candidate_name),
+        said(f.tuning, tuning_rank(f.tuning), note=f.execution),
+        said(f.base_execution, note=f.base_tuning or "") if f.base_execution else absent(why),
         words.ratio(f.share, f.point, reason=why, evidence=f.evidence),
         said(WORDS[f.verdict]) if f.verdict else absent(f.reasons.get("verdict") or why),
         said(", ".join(f.also)) if f.also else absent(),
