@@ -133,6 +133,19 @@ def parse_size(text: str | float) -> Mebibytes:
     return size / 1024**2
 
 
+def parse_share(text: str | float) -> float:
+    """A share of "5%", "0.5 %" or 0.05, as a number or as text, 0 or more.
+
+    ValueError, naming the text, for anything else; 5 without a unit is 500 %, so a number above 1 is refused.
+    """
+    words = str(text).strip()
+    found = re.fullmatch(NUMBER + r"\s*(%?)", words.lower())
+    share = float(found.group(1)) / (100 if found.group(2) else 1) if found else math.nan
+    if not math.isfinite(share) or (share > 1 and "%" not in words):
+        raise ValueError(f"not a share: {text!r} (such as 5%, or 0.05)")
+    return share
+
+
 def _sum_of_terms(text: str, factors: dict[str, float] | dict[str, int]) -> float | None:
     """Sum of "number unit" terms; None where the text is not made of them or repeats a unit or lacks one."""
     total, position, units = 0.0, 0, list[str]()

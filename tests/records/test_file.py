@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.records.case import Case, Device, Recipe, Tuning, Work
-from breakeven.records.lines import Attempt, Block, Ceiling, Check, Epoch, Fingerprint, StudyLine
+from breakeven.records.lines import (
+    Attempt,
+    Block,
+    Ceiling,
+    Check,
+    Epoch,
+    Fingerprint,
+    ProfileLine,
+    StudyLine,
+)
+from breakeven.records.profile import Gaps, Kernel, Operator
 from breakeven.workloads import cyclegan
 
 CASE = Case(
@@ -52,6 +62,26 @@ LINES = [
     StudyLine(tool_version="0", started_utc="t", name="n", study={"model": ["a"]}, case_ids=("x",)),
     Fingerprint(fingerprint_id="f", platform_id="p", platform={"cpu": "x"}, unit={}),
     Ceiling(fingerprint_id="f", started_utc="t", name="gemm", value=1.5, unit="tflop_per_s"),
+    ProfileLine(
+        case_id="c",
+        fingerprint_id="f",
+        started_utc="t",
+        outcome="ok",
+        n_steps=2,
+        profiled_ns=9,
+        plain_ns=(8, 7),
+        blocks=(Block(n_steps=2, samples=16, ns=8),),
+        operators=(
+            Operator(name="aten::mm", shapes=((2, 3), (3, 4), ()), calls=2, self_host_ns=5, flops=48),
+            Operator(name="loader", kind="annotation", calls=1),
+        ),
+        left_out={"rows": 3, "self_host_ns": 1, "self_device_ns": 0},
+        kernels=(Kernel(name="gemm", calls=2, device_ns=4),),
+        device_span_ns=8,
+        device_busy_ns=4,
+        gaps=(Gaps(from_ns=1_000_000, to_ns=None, count=1, ns=4),),
+        trace={"file": "profiles/a.json.gz"},
+    ),
 ]
 
 

@@ -10,13 +10,16 @@ from breakeven.analysis import understand
 from breakeven.records import file
 from breakeven.records.case import Case, Device, Recipe, Tuning, Work
 from breakeven.records.lines import KINDS, OUTCOMES, SCHEMA, Block, Epoch
+from breakeven.records.profile import Gaps, Kernel, Operator
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "results-format.md").read_text(encoding="utf-8")
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.jsonl"))
 
 
-@pytest.mark.parametrize("record", [*KINDS.values(), Block, Epoch, Work, Tuning, Recipe, Device])
+@pytest.mark.parametrize(
+    "record", [*KINDS.values(), Block, Epoch, Operator, Kernel, Gaps, Work, Tuning, Recipe, Device]
+)
 def test_the_page_names_every_field(record: type) -> None:
     named = set(re.findall(r"`([a-z_0-9]+)`", PAGE))
     fields = {f.name for f in dataclasses.fields(record)} - {"unknown"}

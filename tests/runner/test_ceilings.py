@@ -75,6 +75,17 @@ def test_a_gpu_at_default_needs_fp32_tf32_and_its_memory(tmp_path: Path, measure
     assert measured == [("cuda:0", ("matmul_fp32", "matmul_tf32", "copy"))]
 
 
+def test_copies_by_size_are_measured_where_the_study_asks(tmp_path: Path, measured: Any) -> None:
+    ceilings.for_study(a_session(tmp_path, "cpu", bandwidth=True))
+    assert [device for device, _ in measured] == ["cpu", "cpu"]
+    assert measured[1][1] == tuple(f"copy/{4096 * 4**power}" for power in range(10))
+    ceilings.for_study(a_session(tmp_path, "cpu", bandwidth=True))
+    assert len(measured) == 2
+    there = ceilings._copies("torch", parse_device("cuda:0"))
+    assert len(there) == 50 and set(there.values()) == {"gb_per_s"}
+    assert ceilings._copies("sim", parse_device("sim:gpu")) == {}
+
+
 def test_simulated_devices_have_none(tmp_path: Path, measured: Any) -> None:
     ceilings.for_study(a_session(tmp_path, "sim:cpu", "sim:gpu", runtime="sim"))
     assert measured == []

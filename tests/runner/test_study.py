@@ -65,6 +65,8 @@ load_time: 5s
 load_minimums: full
 load_wait_ms: 1.5
 full: false
+profile: true
+bandwidth: true
 accuracy_margin: 0.02
 baseline: auto
 replicates: 5

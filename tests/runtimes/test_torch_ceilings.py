@@ -8,7 +8,8 @@ import pytest
 
 from breakeven.errors import Unsupported
 from breakeven.records.case import Device, parse_device
-from breakeven.runtimes import load, measurable
+from breakeven.records.transfers import KINDS
+from breakeven.runtimes import copying, load, measurable
 from breakeven.timing import sample_peak
 
 CPU = Device(kind="cpu")
@@ -60,6 +61,41 @@ def test_memory_is_counted_as_it_says() -> None:
         assert 4 * elements > _host_caches()
         work.call()
     assert torch.get_num_threads() >= 1
+
+
+@pytest.mark.framework
+def test_copies_by_size_move_their_bytes_and_too_large_ones_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    from breakeven.runtimes.torch import ceilings, transfers
+
+    work = transfers.transfer(CPU, "copy", 64 * 1024)
+    assert work.amount == 2 * 64 * 1024  # read and written
+    assert work.conditions["shape"] == [16 * 1024] and work.conditions["buffers"] == 2
+    work.call()
+    runtime = copying("torch")
+    assert runtime is not None and runtime.copies(CPU) == ("copy",)
+    assert len(runtime.copies(parse_device("cuda:0"))) == 5
+    assert runtime.peak(CPU, "copy/4096").amount == 8192
+    monkeypatch.setattr(ceilings, "memory_of", lambda device: 2**20)
+    with pytest.raises(Unsupported, match="too much for the memory of cpu"):
+        transfers.transfer(CPU, "copy", 2**20)
+    assert torch.get_num_threads() >= 1
+
+
+@pytest.mark.framework
+@pytest.mark.gpu
+def test_copies_over_a_link_stay_below_it() -> None:
+    """No board's link carries 250 GB/s one way; a copy that nobody waited for would show thousands."""
+    from breakeven.runtimes.torch import transfers
+
+    device = parse_device("cuda:0")
+    for kind in KINDS[1:]:
+        for size in (4096, 64 * 1024**2):
+            reached = sample_peak(transfers.transfer(device, kind, size), budget_s=0.1).per_second
+            assert 0 < reached < 250e9
 
 
 @pytest.mark.framework

@@ -234,15 +234,6 @@ def test_a_resumed_training_goes_on_as_it_was(tmp_path: Path) -> None:
     assert losses_of(second, 4) == pytest.approx(whole[4:], rel=1e-12)
 
 
-@pytest.mark.slow
-def test_a_compiled_step_is_the_eager_one() -> None:
-    compiled = small(residency="device", execution="compile:default")
-    before = {name: value.clone() for name, value in compiled.net.state_dict().items()}
-    compiled.build()
-    assert all((before[name] == value).all() for name, value in compiled.net.state_dict().items())
-    assert losses_of(compiled, 10) == pytest.approx(losses_of(small(), 10), rel=1e-8)
-
-
 def case(**tuning: Any) -> Case:
     made = plan(load_study(["cyclegan"], {"device": "cpu"}), cores=1, gpus=0).cases[0].case
     return dataclasses.replace(made, tuning=dataclasses.replace(made.tuning, **tuning))
@@ -252,6 +243,7 @@ def case(**tuning: Any) -> Case:
     ("tuning", "words"),
     [
         ({"precision": "fp16"}, "one loss scale"),
+        ({"execution": "compile:default", "residency": "device"}, "not verified"),
         (
             {"execution": "cuda-graph", "residency": "device", "loss_sync": "epoch"},
             "CUDA devices only",

@@ -15,6 +15,7 @@ from breakeven.errors import UserError
 from breakeven.records.case import Case, Work
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Ceiling, Check, Fingerprint
+from breakeven.records.transfers import kind_and_size
 from breakeven.workloads import layers, models
 
 SLACK = 1.1
@@ -165,8 +166,8 @@ class Limits:
         return line.value
 
     def findings(self) -> list[CeilingFinding]:
-        """Every ceiling of the file, beside its datasheet."""
-        return [self._finding(key, line) for key, line in self.ceilings.items()]
+        """Every ceiling of the file, beside its datasheet; copies by size are findings of their own."""
+        return [self._finding(key, line) for key, line in self.ceilings.items() if not kind_and_size(key[2])]
 
     def _finding(self, key: Key, line: Ceiling) -> CeilingFinding:
         fingerprint_id, label, name = key

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from breakeven.analysis.bandwidth import BandwidthFinding
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, WhatIfFinding
 from breakeven.analysis.framework_findings import Frameworks
 from breakeven.analysis.inference_findings import Inference
+from breakeven.analysis.profile import ProfileFinding
 from breakeven.records.case import Case
 from breakeven.stats import Interval, Verdict
 
@@ -373,3 +375,5 @@ class Understanding:
     shares: tuple[ShareFinding, ...] = ()
     inference: Inference = field(default_factory=Inference)
     frameworks: Frameworks = field(default_factory=Frameworks)
+    profiles: tuple[ProfileFinding, ...] = ()
+    bandwidths: tuple[BandwidthFinding, ...] = ()

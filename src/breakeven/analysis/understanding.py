@@ -10,6 +10,7 @@ from typing import Any
 
 from breakeven.analysis import naming
 from breakeven.analysis.amdahl import cores_findings
+from breakeven.analysis.bandwidth import BandwidthFinding, bandwidths_of, sentences_of_bandwidths
 from breakeven.analysis.best import best_pairs
 from breakeven.analysis.bounds import bounds_of
 from breakeven.analysis.cases import Measured, checks_of, confirmed_cases, measured_cases
@@ -41,6 +42,7 @@ from breakeven.analysis.load import loads_of
 from breakeven.analysis.machines import core_loop_ns, cores_of, identical_cores, machine
 from breakeven.analysis.pairs import baseline, is_cpu, pairs_of
 from breakeven.analysis.parity import MARGIN, parity_of
+from breakeven.analysis.profile import ProfileFinding, profiles_of, sentences_of_profiles
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
 from breakeven.analysis.scale import scale_of
@@ -72,6 +74,8 @@ class _File:
     shares: tuple[ShareFinding, ...]
     inference: Inference
     frameworks: Frameworks
+    profiles: tuple[ProfileFinding, ...]
+    bandwidths: tuple[BandwidthFinding, ...]
 
 
 def understand(results: Sequence[Results], *, show_all: bool = False) -> Understanding:
@@ -120,6 +124,8 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
             pairs=tuple(pair for file in files for pair in file.frameworks.pairs),
             fusion=tuple(one for file in files for one in file.frameworks.fusion),
         ),
+        profiles=tuple(finding for file in files for finding in file.profiles),
+        bandwidths=tuple(finding for file in files for finding in file.bandwidths),
     )
     return dataclasses.replace(found, claims=claims_against(found))
 
@@ -166,6 +172,8 @@ def _file(results: Results, show_all: bool) -> _File:
         pairs=tuple(frameworks_of(shown, checks_of(results), served, _first(asked, "runtime"))),
         fusion=tuple(fusion_of(shown)),
     )
+    profiles = profiles_of(results, [case.case_id for case in cases])
+    bandwidths = bandwidths_of(results)
     return _File(
         study=study,
         cases=tuple(cases),
@@ -188,8 +196,8 @@ def _file(results: Results, show_all: bool) -> _File:
                 starved=_starved(shown, shares),
             ),
         ),
-        sentences=tuple(
-            sentences_of(
+        sentences=(
+            *sentences_of(
                 cases,
                 ratios,
                 parity,
@@ -203,13 +211,22 @@ def _file(results: Results, show_all: bool) -> _File:
                 shares=shares,
                 inference=inference,
                 frameworks=frameworks,
-            )
+            ),
+            *sentences_of_bandwidths(bandwidths),
+            *sentences_of_profiles(profiles, _called(cases)),
         ),
         hidden=len(everything) - len(shown),
         shares=tuple(shares),
         inference=inference,
         frameworks=frameworks,
+        profiles=tuple(profiles),
+        bandwidths=tuple(bandwidths),
     )
+
+
+def _called(cases: Sequence[CaseFinding]) -> dict[str, str]:
+    """What a sentence calls each case."""
+    return {c.case_id: f"{c.case.work.model} on {c.device_label} ({c.tuning_name})" for c in cases}
 
 
 def _first(study: Mapping[str, Any], key: str) -> str | None:

@@ -17,7 +17,18 @@ from typing import Any
 
 from breakeven.errors import UserError
 from breakeven.records.canonical import canonical, to_json
-from breakeven.records.lines import ADDED, KINDS, Attempt, Ceiling, Check, Fingerprint, Line, Load, StudyLine
+from breakeven.records.lines import (
+    ADDED,
+    KINDS,
+    Attempt,
+    Ceiling,
+    Check,
+    Fingerprint,
+    Line,
+    Load,
+    ProfileLine,
+    StudyLine,
+)
 
 NAME = "results.jsonl"
 LOCK_NAME = "lock"
@@ -54,6 +65,10 @@ class Results:
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
         return tuple(line for line in self.lines if isinstance(line, Ceiling))
+
+    @property
+    def profiles(self) -> tuple[ProfileLine, ...]:
+        return tuple(line for line in self.lines if isinstance(line, ProfileLine))
 
 
 def encode(line: Line) -> bytes:

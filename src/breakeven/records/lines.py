@@ -1,4 +1,4 @@
-"""The kinds of line in results.jsonl: study, fingerprint, ceiling, check, attempt, load.
+"""The kinds of line in results.jsonl: study, fingerprint, ceiling, check, attempt, load, profile.
 
 Knows nothing about files or statistics: raw facts only, nothing derived is stored. Units stand in the keys.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from breakeven.records.case import Case, Device, Task, Tuning, Work
+from breakeven.records.profile import Gaps, Kernel, Operator
 
 SCHEMA = "1.1"
 """Version of the line format. Minor versions only add fields; a reader keeps those that it does not know."""
@@ -293,6 +294,46 @@ class Load:
         return f"{self.case_id}/load-{self.scenario}/{self.purpose}/r{self.replicate}/a{self.attempt}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileLine:
+    """A few steady steps of one case under the framework's profiler, in a process that timed nothing else.
+
+    `n_steps` steps under it took `profiled_ns`, and `plain_ns` without it right before and right after, each
+    synchronised at both edges; `blocks` are those that came first, warm-up included. `left_out`: `rows` of
+    operators beyond those kept, and their `self_host_ns` and `self_device_ns`. `device_span_ns`: from the
+    first kernel's start to the last one's end, of which some kernel ran for `device_busy_ns`. `trace`: `file`
+    relative to the results, `sha256`, `events`.
+    """
+
+    kind: Literal["profile"] = "profile"
+    schema: str = SCHEMA
+    case_id: str
+    fingerprint_id: str
+    parent_id: str | None = None
+    started_utc: str
+    outcome: Outcome
+    reason: str | None = None
+    blocks: tuple[Block, ...] = ()
+    n_steps: int | None = None
+    profiled_ns: int | None = None
+    plain_ns: tuple[int, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    kernels: tuple[Kernel, ...] = ()
+    device_span_ns: int | None = None
+    device_busy_ns: int | None = None
+    gaps: tuple[Gaps, ...] = ()
+    trace: Mapping[str, Any] | None = None
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    nulls: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def profile_id(self) -> str:
+        """`CASE/profile/STARTED`: how findings name this line."""
+        return f"{self.case_id}/profile/{self.started_utc}"
+
+
 ADDED: tuple[tuple[str, ...], ...] = (
     ("calls_ns",),
     ("work", "weights"),
@@ -301,10 +342,10 @@ ADDED: tuple[tuple[str, ...], ...] = (
 """Fields of an attempt that schema 1.0 had not: left out of a line where they say nothing, so that an old
 line is written again as it was."""
 
-Line = Attempt | Check | StudyLine | Fingerprint | Ceiling | Load
+Line = Attempt | Check | StudyLine | Fingerprint | Ceiling | Load | ProfileLine
 KINDS: dict[str, type[Any]] = {
     "attempt": Attempt, "check": Check, "study": StudyLine, "fingerprint": Fingerprint, "ceiling": Ceiling,
-    "load": Load,
+    "load": Load, "profile": ProfileLine,
 }  # fmt: skip
 
 

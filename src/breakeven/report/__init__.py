@@ -15,10 +15,14 @@ from breakeven.report.text import text
 from breakeven.report.view import Report
 
 if TYPE_CHECKING:
+    from breakeven.analysis.predict.types import Prediction
     from breakeven.analysis.published import PublishedFindings
     from breakeven.analysis.trend import Trend
 
-__all__ = ["SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_trend"]
+__all__ = [
+    "SUFFIXES", "Report", "build", "document", "only_claims", "text", "write", "write_prediction",
+    "write_text", "write_trend",
+]  # fmt: skip
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
 
@@ -57,6 +61,14 @@ def write_trend(found: "Trend", path: str | Path) -> None:
     _write(made, Path(path), lambda: trend.document(found), lambda: trend.sheet(found))
 
 
+def write_prediction(found: "Prediction", path: str | Path) -> None:
+    """Writes forecasts in the format of the path's suffix, whole or not at all. UserError as `write`."""
+    from breakeven.report import predict
+
+    made = predict.report(found)
+    _write(made, Path(path), lambda: predict.document(found), lambda: predict.sheet(found))
+
+
 def _content(
     report: Report, suffix: str, findings: Callable[[], Mapping[str, Any]], rows: Callable[[], str]
 ) -> str | bytes:
@@ -82,6 +94,15 @@ def _content(
             return charts.svg(report.charts[0]) if suffix == ".svg" else charts.png(report.charts[0])
     known = ", ".join(SUFFIXES)
     raise UserError(f"cannot tell a format from the suffix {suffix!r}: use one of {known}")
+
+
+def write_text(content: str, path: str | Path) -> None:
+    """Writes a text, whole or not at all. UserError, one line, for a path that cannot be written."""
+    target = Path(path)
+    try:
+        _replace(target, content.encode("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _replace(target: Path, content: bytes) -> None:

@@ -7,12 +7,15 @@ import dataclasses
 from collections.abc import Callable
 
 from breakeven import units
+from breakeven.analysis.advise_findings import Prices
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.report import (
+    bandwidth,
     claims,
     comparisons,
     context,
+    costs,
     curves,
     frameworks,
     inference,
@@ -21,6 +24,8 @@ from breakeven.report import (
     ladder,
     load,
     measurements,
+    memory,
+    profile,
     published,
     shares,
 )
@@ -61,13 +66,20 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     shares.where_time_goes,
     shares.bounds,
     shares.parts,
+    profile.operators,
+    profile.shapes,
+    profile.kernels,
+    profile.gaps,
+    profile.cost,
     measurements.runs,
     measurements.full,
     measurements.accuracy,
     comparisons.parity,
     measurements.work,
     measurements.ceilings,
-    measurements.memory,
+    bandwidth.bandwidth,
+    memory.memory,
+    memory.meanings,
     measurements.once,
     claims.claims,
     context.failures,
@@ -79,10 +91,20 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
 )
 
 
-def build(understanding: Understanding, beside: PublishedFindings | None = None) -> Report:
-    """The report of one study: everything that any format shows; published values where they are given."""
+def build(
+    understanding: Understanding,
+    beside: PublishedFindings | None = None,
+    prices: Prices | None = None,
+) -> Report:
+    """The report of one study: everything that any format shows.
+
+    With published values or prices where they are given.
+    """
     names = names_of(understanding)
     sections = [make(understanding, names) for make in SECTIONS]
+    if prices is not None:
+        place = SECTIONS.index(measurements.work) + 1
+        sections.insert(place, costs.costs(understanding, names, prices))
     sections += published.sections(beside, names) if beside else ()
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.report import inference_charts, trend_chart
+from breakeven.report import bandwidth, inference_charts, predict_charts, trend_chart
 from breakeven.report.drawing import WIDTH, log_axis, paged, points, ratio_channel, rule, series
 from breakeven.report.view import Chart
 
@@ -52,9 +52,12 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "batch": _batch,
         "shares": _shares,
         "trend": trend_chart.draw,
+        "forecast": predict_charts.intervals,
+        "errors": predict_charts.errors,
         "saturation": inference_charts.saturation,
         "factors": inference_charts.factors,
         "frontier": inference_charts.frontier,
+        "bandwidth": bandwidth.draw,
     }[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     with alt.data_transformers.enable("default", max_rows=None):

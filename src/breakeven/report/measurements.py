@@ -146,27 +146,6 @@ def once(understanding: Understanding, names: Names) -> Section | None:
     return _section("once", "Start-up and evaluation", note, columns, cells, shown, names)
 
 
-def memory(understanding: Understanding, names: Names) -> Section | None:
-    """The peaks of memory by name."""
-    # Loader workers that nobody started used nothing: no column for that.
-    kinds = list(dict.fromkeys(k for c in understanding.cases for k, mib in c.memory_mib.items() if mib))
-    columns = [number(clean(kind.removesuffix("_mib").replace("_", " "))) for kind in kinds]
-
-    def cells(c: CaseFinding) -> tuple[Cell, ...]:
-        return tuple(
-            words.memory(
-                c.memory_mib.get(k),
-                c.reasons.get(f"memory_mib.{k}", c.reasons.get(f"memory.{k}", "")),
-                c.evidence,
-            )
-            for k in kinds
-        )
-
-    note = "The largest value seen; the names say who counted."
-    shown = [c for c in understanding.cases if c.memory_mib]
-    return _section("memory", "Memory", note, columns, cells, shown, names)
-
-
 def work(understanding: Understanding, names: Names) -> Section | None:
     """Size of the model, its arithmetic, the rate reached, and energy."""
     columns = [

@@ -16,6 +16,7 @@ from breakeven.errors import UserError
 from breakeven.records import file as results_file
 from breakeven.records.case import Case, Device, parse_device
 from breakeven.records.lines import Ceiling
+from breakeven.records.transfers import SIZES, name_of
 from breakeven.runner.seat import Seat, alive, attempt, close_seat, open_seat
 from breakeven.runner.session import Session, now
 from breakeven.runner.survey import fingerprint_of, survey
@@ -33,6 +34,8 @@ AUTOMATIC = 2
 """Processes at the start of a run: about six seconds for both devices of the study `quick` on two cores."""
 TIMEOUT_S = 120.0
 """Seconds one process may take for all ceilings of a device; it takes ten."""
+COPIES_S = 0.2
+"""Seconds of calls behind one size of a copy: there are ten sizes of up to five kinds."""
 RAN = {"default": ("fp32", "tf32")}
 """Precisions that a tuning's precision may come to, where it is not the one it names."""
 
@@ -56,10 +59,18 @@ def for_study(session: Session) -> None:
         for runtime, device, names in _wanted([planned.case for planned in session.plan.cases]):
             if not session.hurry():
                 _for_device(session, runtime, device, names, seats)
+            if session.study.bandwidth and not session.hurry() and (sized := list(_copies(runtime, device))):
+                _for_device(session, runtime, device, sized, seats, budget_s=COPIES_S)
 
 
 def _for_device(
-    session: Session, runtime: str, device: Device, names: Sequence[str], seats: dict[str, Seat]
+    session: Session,
+    runtime: str,
+    device: Device,
+    names: Sequence[str],
+    seats: dict[str, Seat],
+    *,
+    budget_s: float | None = None,
 ) -> None:
     mine = [c for c in cached(session.fingerprint_id) if c.device_label == device.label]
     known = _best(line for line in session.lines if _is_of(line, session.fingerprint_id, device))
@@ -71,10 +82,12 @@ def _for_device(
     missing = [name for name in names if name not in known]
     if not missing:
         return
-    session.tell("note", text=f"measuring what {device.label} does at best (once a machine)")
+    what = "copies by size on" if budget_s else "what"
+    best = "" if budget_s else " does at best"
+    session.tell("note", text=f"measuring {what} {device.label}{best} (once a machine)")
     lines = measure(
         runtime, device, missing, session.fingerprint_id,
-        processes=AUTOMATIC, hurry=session.hurry, seats=seats,
+        processes=AUTOMATIC, hurry=session.hurry, seats=seats, budget_s=budget_s,
     )  # fmt: skip
     for line in lines:
         session.append(line)
@@ -90,18 +103,20 @@ def measure(
     processes: int | None = None,
     hurry: Callable[[], str | None] = lambda: None,
     seats: dict[str, Seat],
+    budget_s: float | None = None,
 ) -> list[Ceiling]:
     """The named ceilings of a device, each the best of some processes' medians; none if the user stops it.
 
     `seats` keeps the prepared parent for the next device: it has imported the framework and run nothing.
     """
-    units, started, found = _offered(runtime, device), now(), _Found()
+    units = {**_offered(runtime, device), **_copies(runtime, device)}
+    started, found = now(), _Found()
     request = {
         "what": "ceilings",
         "runtime": runtime,
         "device": device.label,
         "names": list(names),
-        "budget_s": BUDGET_S[device.kind],
+        "budget_s": budget_s or BUDGET_S[device.kind],
     }
     for _ in range(processes or PROCESSES[device.kind]):
         if runtime not in seats:
@@ -211,6 +226,13 @@ def _offered(runtime: str, device: Device) -> Mapping[str, str]:
     """Name -> unit of what the runtime can show of such a device."""
     shows = runtimes.measurable(runtime)
     return shows.peaks(device) if shows else {}
+
+
+def _copies(runtime: str, device: Device) -> dict[str, str]:
+    """Name -> unit of every kind and size of copy that the runtime can show there."""
+    shows = runtimes.copying(runtime)
+    kinds = shows.copies(device) if shows else ()
+    return {name_of(kind, size): "gb_per_s" for kind in kinds for size in SIZES}
 
 
 def _is_of(line: object, fingerprint_id: str, device: Device) -> bool:

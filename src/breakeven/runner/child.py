@@ -5,6 +5,7 @@ is always sent unless the process itself dies, which the runner sees.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ from breakeven.timing import (
     Samples,
     built,
     elapsed,
+    profile_steps,
     sample_calls,
     sample_inference,
     sample_peak,
@@ -52,9 +54,11 @@ OOM_SIGNS = (
     "cannot allocate memory",
     "alloc_failed",
     "failed to allocate",
+    "oom when allocating",
+    "resourceexhausted",
 )
 """What frameworks say, in lower case, when memory runs out: torch's CPU and CUDA allocators, cuBLAS, ONNX
-Runtime's arena, OpenVINO."""
+Runtime's arena, OpenVINO, TensorFlow."""
 
 LOSSES_KEPT = 20
 """Losses of the first steps in a line: enough to compare two devices, small enough for a thousand lines."""
@@ -78,7 +82,7 @@ def emit(event_fd: int, event: Mapping[str, Any]) -> None:
 
 
 def main(request: Mapping[str, Any], event_fd: int) -> None:
-    """Runs a request (`what`: attempt, full, load, check, ceilings) and emits its result as an event."""
+    """Runs a request (`what`: attempt, full, load, profile, check, ceilings) and emits its result."""
     signal.signal(signal.SIGTERM, ask_to_stop)
     result = _outcome(request, event_fd)
     emit(event_fd, {"event": "result", "token": request["token"], "result": result})
@@ -100,6 +104,9 @@ def _outcome(request: Mapping[str, Any], event_fd: int) -> Result:
             with _prepared(case) as (prepared, _):
                 _require_threads(case, prepared.observed())
                 return _check(prepared)
+        if request["what"] == "profile":
+            with _prepared(case) as (prepared, _):
+                return _profile(case, prepared, request, event_fd)
         # Before anything of the case is there, and so outside all that is timed. A simulation has no core.
         core_ns = None if case.device.kind == "sim" else core_loop_ns()
         # Before the runtime opens the device: afterwards this process cannot be told from others on it.
@@ -224,11 +231,45 @@ def _check(prepared: runtimes.Prepared) -> Result:
     return {"outcome": "ok", "checks": checks}
 
 
+def _profile(case: Case, prepared: runtimes.Prepared, request: Mapping[str, Any], event_fd: int) -> Result:
+    """A few steps under the profiler. The trace's name ends in its hash: no other run overwrites it."""
+    folder = Path(request["folder"])
+    part = folder / f".part-{os.getpid()}.json.gz"
+    built(prepared)
+    try:
+        made = profile_steps(
+            prepared,
+            part,
+            budget_s=request["budget_s"],
+            epochs=case.work.task == "train",
+            tell=lambda progress: emit(event_fd, {"event": "progress", **to_json(progress)}),
+        )
+        observed = dict(prepared.observed())
+        _require_threads(case, observed)
+        sha256 = hashlib.sha256(part.read_bytes()).hexdigest()
+        trace = folder / f"{request['stem']}-{sha256[:8]}.json.gz"
+        os.replace(part, trace)
+    finally:
+        part.unlink(missing_ok=True)
+    found = to_json(made.found)
+    return {
+        "outcome": "ok",
+        "blocks": to_json(made.blocks),
+        "n_steps": made.n_steps,
+        "profiled_ns": made.ns,
+        "plain_ns": made.plain_ns,
+        "trace": {"file": f"{folder.name}/{trace.name}", "sha256": sha256, "events": found.pop("events")},
+        "observed": observed | found.pop("observed"),
+        **found,
+    }
+
+
 def _ceilings(request: Mapping[str, Any], event_fd: int) -> Result:
     """Ceilings of a device one after the other, each sent at once: a crash loses only what follows."""
     device = parse_device(request["device"])
     _offer_cores(device, request.get("cores"))
-    runtime = runtimes.measurable(request["runtime"])
+    # Copies by size come from the same function as ceilings.
+    runtime = runtimes.measurable(request["runtime"]) or runtimes.copying(request["runtime"])
     assert runtime is not None
     before = gpu_baseline(device)
     for name in request["names"]:
@@ -238,7 +279,11 @@ def _ceilings(request: Mapping[str, Any], event_fd: int) -> Result:
 
 
 def _ceiling(
-    runtime: runtimes.Measurable, device: Device, name: str, budget_s: float, before: Baseline | None
+    runtime: runtimes.Measurable | runtimes.Copying,
+    device: Device,
+    name: str,
+    budget_s: float,
+    before: Baseline | None,
 ) -> Result:
     try:
         peak = runtime.peak(device, name)

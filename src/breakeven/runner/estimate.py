@@ -5,6 +5,7 @@ Knows nothing about how a case is measured.
 
 from breakeven.runner.load.settings import FULL_MS, answering
 from breakeven.runner.plan import Plan
+from breakeven.runner.profiling import SHARE as PROFILE_SHARE
 from breakeven.workloads import data as data_sets
 from breakeven.workloads.layers import forward_flops
 from breakeven.workloads.models import model
@@ -43,6 +44,10 @@ def estimate_seconds(plan: Plan, *, attempt_time: float | None = None) -> tuple[
         ends.append(replicates * once + again + whole[end])
     if study.load:
         ends = [end + s for end, s in zip(ends, _load_runs(plan), strict=True)]
+    if study.profile:
+        # A process and a parent each, which warm up for part of an attempt's time.
+        each = (len(real) * (PROFILE_SHARE * seconds + s) for s in PARENT_OVERHEAD)
+        ends = [end + once for end, once in zip(ends, each, strict=True)]
     if study.max_time is not None:
         ends = [min(end, study.max_time) for end in ends]
     return ends[0], ends[1]

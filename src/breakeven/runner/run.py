@@ -21,7 +21,7 @@ from breakeven.records.lines import (
     steady_step_ns,
 )
 from breakeven.records.replicates import looks_of
-from breakeven.runner import best, ceilings, full
+from breakeven.runner import best, ceilings, full, profiling
 from breakeven.runner.load import rounds as load
 from breakeven.runner.plan import Plan
 from breakeven.runner.rounds import measure_round
@@ -103,7 +103,7 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
     session.lines = list(results_file.read_if_there(session.path).lines)
     session.earlier = len(session.lines)
     earlier = [line for line in session.lines if isinstance(line, Fingerprint)]
-    difference = _difference(earlier[-1], fingerprint) if earlier else None
+    difference = platform_difference(earlier[-1], fingerprint) if earlier else None
     if difference is not None:
         raise UserError(
             f"{session.path} was measured on another platform ({difference}): "
@@ -126,7 +126,7 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
         session.append(line)
 
 
-def _difference(old: Fingerprint, new: Fingerprint) -> str | None:
+def platform_difference(old: Fingerprint, new: Fingerprint) -> str | None:
     """The first fact in which two platforms differ, None if they agree.
 
     Libraries are those of the runtimes asked: one that was not asked on one side is no difference.
@@ -166,7 +166,9 @@ def _measure(session: Session) -> str | None:
         return stopped
     if study.load and (stopped := load.run_all(session)):
         return stopped
-    return full.run_all(session) if study.full else None
+    if study.full and (stopped := full.run_all(session)):
+        return stopped
+    return profiling.profile_all(session) if study.profile else None
 
 
 def _more_replicates(session: Session, wanted: Mapping[str, int]) -> dict[str, int]:

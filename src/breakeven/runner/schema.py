@@ -235,6 +235,12 @@ class StudyKeys(Keys):
         0.0, description="how long the server waits at most for a batch to fill"
     )
     full: Truth = Field(False, description="train whole runs instead of sampling steps")
+    profile: Truth = Field(
+        False, description="afterwards a few steps of each case under its framework's profiler"
+    )
+    bandwidth: Truth = Field(
+        False, description="before, copies by size within and between the memories of the devices"
+    )
     accuracy_margin: Share = Field(
         0.01, description="accuracies this close are the same (share of right answers)"
     )

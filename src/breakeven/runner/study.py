@@ -58,6 +58,8 @@ class Study:
     is left out. The tuning LEAVE_ONE_OUT stands for several, known once the device is. `best`: choose the
     fastest too, and measure it again. `weights`: where those of a model come from; `calibration`: how INT8
     finds its ranges. `load`: scenarios in which MLPerf's LoadGen asks, for `load_time` seconds at least.
+    `profile`: a few steps of each case under its framework's profiler too; `bandwidth`:
+    copies by size within and between the memories of its devices.
     """
 
     name: str
@@ -82,6 +84,8 @@ class Study:
     load_minimums: Literal["shortened", "full"] = "shortened"
     load_wait_ms: float = 0.0
     full: bool = False
+    profile: bool = False
+    bandwidth: bool = False
     accuracy_margin: float = 0.01
     baseline: str = "auto"
     replicates: int = 3

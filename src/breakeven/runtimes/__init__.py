@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Device
+from breakeven.records.profile import Gaps, Kernel, Operator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +67,28 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """What a framework's profiler saw of the steps that were driven: rows as in a record's `profile` line.
+
+    `left_out`: rows of operators beyond those given, and their sums. `nulls`: what it cannot tell, and why.
+    """
+
+    operators: tuple[Operator, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    kernels: tuple[Kernel, ...] = ()
+    device_span_ns: int | None = None
+    device_busy_ns: int | None = None
+    gaps: tuple[Gaps, ...] = ()
+    events: int = 0
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    nulls: Mapping[str, str] = field(default_factory=dict)
+
+
+Drive = Callable[[Callable[[], None]], None]
+"""Takes a step, and runs and times some of them, synchronised at both edges."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
     """A case made ready to be timed in this process. The timing loop calls these and nothing else.
 
@@ -97,6 +120,10 @@ class Prepared:
                       host waits for a batch or makes it; `copy`: it goes to the device, or `cut`: it is
                       cut from data that are there; `forward`; `backward`; `optimizer`; `loss_read`: the loss
                       is read or kept. None where a step is one piece; nulls["phases"] says why
+    profile(drive, trace)   runs `drive(step)` once under the framework's profiler, with a step that may be
+                    annotated; may take one step more before, so that the profiler is warm. Writes a trace as
+                    gzipped Chrome JSON to `trace`, without the machine's or the user's name (`traces`).
+                    None: no profiler is known; nulls["profile"] may say why
     """
 
     step: Callable[[], None]
@@ -123,6 +150,7 @@ class Prepared:
     export: Callable[[], Mapping[str, "NDArray[np.float32]"]] | None = None
     parts: Mapping[str, Callable[[], None]] | None = None
     build: Callable[[], Mapping[str, Any]] | None = None
+    profile: Callable[[Drive, Path], Profile] | None = None
     simulated: bool = False
     nulls: Mapping[str, str] = field(default_factory=dict)
 
@@ -178,6 +206,17 @@ class Measurable(Protocol):
         """
 
 
+@runtime_checkable
+class Copying(Protocol):
+    """What a runtime offers besides if it can show copies by size (`records.transfers`)."""
+
+    def copies(self, device: Device) -> tuple[str, ...]:
+        """Kinds of copies, within a memory and between host and device. Imports no framework."""
+
+    def peak(self, device: Device, name: str) -> Peak:
+        """As in `Measurable`, by the name of a kind and a size."""
+
+
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
     """Names of all runtimes known here: the built-in ones and those of installed plug-ins."""
@@ -199,3 +238,9 @@ def measurable(name: str) -> Measurable | None:
     """The runtime of that name if it can show a device's ceilings, else None."""
     runtime = load(name)
     return runtime if isinstance(runtime, Measurable) else None
+
+
+def copying(name: str) -> Copying | None:
+    """The runtime of that name if it can show copies by size, else None."""
+    runtime = load(name)
+    return runtime if isinstance(runtime, Copying) else None

@@ -11,6 +11,7 @@ from breakeven.timing.loop import Samples, sample_training
 from breakeven.timing.parts import Parts
 from breakeven.timing.peaks import Reached, sample_peak
 from breakeven.timing.plan import MOST_CALLS, Plan, Progress
+from breakeven.timing.profiling import Profiled, profile_steps
 from breakeven.timing.watching import Probe
 
 __all__ = [
@@ -20,12 +21,14 @@ __all__ = [
     "Parts",
     "Plan",
     "Probe",
+    "Profiled",
     "Progress",
     "Reached",
     "Run",
     "Samples",
     "built",
     "elapsed",
+    "profile_steps",
     "resolution_ns",
     "sample_calls",
     "sample_inference",

@@ -6,6 +6,7 @@ Knows nothing about clocks or studies. This module imports no torch: the modules
 from collections.abc import Iterator, Mapping
 
 from breakeven.records.case import Case, Device
+from breakeven.records.transfers import KINDS, kind_and_size
 from breakeven.runtimes import Availability, Peak, Prepared
 
 PRELOAD = (
@@ -49,6 +50,10 @@ PEAKS = {
 """Kind of device -> its measured ceilings, each with its unit."""
 
 
+TRANSFERS = {"cpu": ("copy",), "cuda": KINDS}
+"""Kind of device -> kinds of copies that can be measured by size."""
+
+
 def availability() -> Availability:
     """Torch's version and the devices that it sees."""
     try:
@@ -82,10 +87,17 @@ def peaks(device: Device) -> Mapping[str, str]:
     return PEAKS.get(device.kind, {})
 
 
-def peak(device: Device, name: str) -> Peak:
-    """Builds one of them in this process."""
-    from breakeven.runtimes.torch import ceilings
+def copies(device: Device) -> tuple[str, ...]:
+    """The kinds of copies that can be measured by size on this kind of device."""
+    return TRANSFERS.get(device.kind, ())
 
+
+def peak(device: Device, name: str) -> Peak:
+    """Builds one of them in this process, or a copy by size."""
+    from breakeven.runtimes.torch import ceilings, transfers
+
+    if sized := kind_and_size(name):
+        return transfers.transfer(device, *sized)
     return ceilings.peak(device, name)
 
 
@@ -122,6 +134,9 @@ def _impossible_training(case: Case) -> Iterator[str]:
         f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
         "training needs a recipe": work.recipe is None,
         "a captured step of two updates in turn is not built yet": translating and tuning.captured,
+        # It compiles, but was never held to the eager step: its first step seemed to compile again.
+        "a compiled step of two updates in turn is not verified yet": translating
+        and tuning.compile_mode is not None,
         "one loss scale of two updates in turn is not built yet: fp16": translating
         and tuning.precision == "fp16",
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,

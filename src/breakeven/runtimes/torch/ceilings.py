@@ -71,7 +71,7 @@ def _matmul(device: torch.device, name: str) -> Peak:
         call=lambda: multiply(out, *next(turn)),
         sync=place.sync_of(device),
         amount=2.0 * n**3,
-        conditions=_told(device, dtype, [n, n, n]) | {"buffers": 2 * PAIRS, "verified": verified},
+        conditions=told(device, dtype, [n, n, n]) | {"buffers": 2 * PAIRS, "verified": verified},
     )
 
 
@@ -118,25 +118,25 @@ def _exact(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 def _triad(device: torch.device) -> Peak:
     """a = b + s * c in FP32: two reads and a write, 12 bytes an element, as STREAM counts (McCalpin 1995)."""
-    b, c = (_array(_elements(device), device) for _ in range(2))
+    b, c = (array(_elements(device), device) for _ in range(2))
     a = torch.empty_like(b)
     return Peak(
         call=lambda: torch.add(b, c, alpha=3.0, out=a),
         sync=place.sync_of(device),
         amount=12.0 * a.numel(),
-        conditions=_told(device, a.dtype, [a.numel()]) | {"bytes_per_element": 12},
+        conditions=told(device, a.dtype, [a.numel()]) | {"bytes_per_element": 12},
     )
 
 
 def _copy(device: torch.device) -> Peak:
     """a = b within one memory, FP32: bytes read and bytes written, 8 an element."""
-    b = _array(_elements(device), device)
+    b = array(_elements(device), device)
     a = torch.empty_like(b)
     return Peak(
         call=lambda: a.copy_(b),
         sync=place.sync_of(device),
         amount=8.0 * a.numel(),
-        conditions=_told(device, a.dtype, [a.numel()]) | {"bytes_per_element": 8},
+        conditions=told(device, a.dtype, [a.numel()]) | {"bytes_per_element": 8},
     )
 
 
@@ -144,9 +144,9 @@ def _transfer(device: torch.device, name: str) -> Peak:
     """Between host and device: each byte counts once. `pinned`: page-locked host memory, as loaders use."""
     pinned = name.endswith("_pinned")
     elements = HOST_BUFFER // 4
-    hosts = [_array(elements, torch.device("cpu")) for _ in range(HOST_BUFFERS)]
-    turn = itertools.cycle([host.pin_memory() for host in hosts] if pinned else hosts)
-    there = _array(elements, device)
+    hosts = [array(elements, torch.device("cpu")) for _ in range(HOST_BUFFERS)]
+    turn = itertools.cycle([host.pinmemory_of() for host in hosts] if pinned else hosts)
+    there = array(elements, device)
 
     def upload() -> None:
         there.copy_(next(turn), non_blocking=pinned)
@@ -158,17 +158,17 @@ def _transfer(device: torch.device, name: str) -> Peak:
         call=upload if name.startswith("host_to_device") else download,
         sync=place.sync_of(device),
         amount=4.0 * elements,
-        conditions=_told(device, there.dtype, [elements]) | {"bytes_per_element": 4, "buffers": HOST_BUFFERS},
+        conditions=told(device, there.dtype, [elements]) | {"bytes_per_element": 4, "buffers": HOST_BUFFERS},
     )
 
 
-def _array(elements: int, device: torch.device) -> torch.Tensor:
+def array(elements: int, device: torch.device) -> torch.Tensor:
     """Random numbers between 1 and 2, one draw of up to 4 MiB over and over: memory does not compress."""
     drawn = torch.rand(min(elements, DRAWN), device=device) + 1
     return drawn.repeat(-(-elements // drawn.numel()))[:elements]
 
 
-def _told(device: torch.device, dtype: torch.dtype, shape: list[int]) -> dict[str, object]:
+def told(device: torch.device, dtype: torch.dtype, shape: list[int]) -> dict[str, object]:
     told: dict[str, object] = {"dtype": str(dtype).removeprefix("torch."), "shape": shape}
     if device.type == "cuda":
         return told | {"device_name": torch.cuda.get_device_name(device)}
@@ -177,20 +177,24 @@ def _told(device: torch.device, dtype: torch.dtype, shape: list[int]) -> dict[st
 
 def _side(device: torch.device) -> int:
     if device.type == "cuda":
-        return CUDA_SIDE if _memory(device) >= LARGE_MEMORY else SMALL_CUDA_SIDE
+        return CUDA_SIDE if memory_of(device) >= LARGE_MEMORY else SMALL_CUDA_SIDE
     threads = torch.get_num_threads()
     return next(side for most, side in CPU_SIDES if threads <= most)
 
 
 def _elements(device: torch.device) -> int:
     """Elements of an FP32 array that no cache holds."""
-    caches = (
-        torch.cuda.get_device_properties(device).L2_cache_size if device.type == "cuda" else _host_caches()
-    )
-    return min(max(LEAST_ARRAY, CACHES * caches), _memory(device) // MOST_OF_MEMORY) // 4
+    return min(max(LEAST_ARRAY, CACHES * cache_of(device)), memory_of(device) // MOST_OF_MEMORY) // 4
 
 
-def _memory(device: torch.device) -> int:
+def cache_of(device: torch.device) -> int:
+    """Bytes of the device's last-level caches together; 0 where nothing tells."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    return _host_caches()
+
+
+def memory_of(device: torch.device) -> int:
     """Bytes of the device's memory, free or not."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)

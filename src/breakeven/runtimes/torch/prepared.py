@@ -15,7 +15,16 @@ import torch
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
-from breakeven.runtimes.torch import checks, inference, inference_checks, nets, place, state, translated
+from breakeven.runtimes.torch import (
+    checks,
+    inference,
+    inference_checks,
+    nets,
+    place,
+    profile,
+    state,
+    translated,
+)  # fmt: skip
 from breakeven.runtimes.torch.evaluation import evaluator, scored
 from breakeven.runtimes.torch.session import Session, build, observe, observe_net, open_batches
 from breakeven.workloads import data, models, order, weights
@@ -72,6 +81,7 @@ def inference_handed_over(session: inference.Session) -> Prepared:
         eval_samples=len(session.test.images),
         device_span=place.span_of(device),
         build=session.build if session.calls.ready is not None else None,
+        profile=partial(profile.profiled, session.step, place.sync_of(device), device),
         nulls={"phases": "a call is one piece"},
     )
 
@@ -118,6 +128,7 @@ def handed_over(session: Session) -> Prepared:
         device_span=place.span_of(device),
         parts=session.training.parts,
         build=session.training.build,
+        profile=partial(profile.profiled, session.training.step, place.sync_of(device), device),
         nulls={} if session.training.parts else {"phases": _one_piece(case)},
     )
 

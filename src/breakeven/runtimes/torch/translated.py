@@ -15,7 +15,7 @@ import torch
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Case
 from breakeven.runtimes import Evaluation, Prepared
-from breakeven.runtimes.torch import input, nets, place, precision, state, translation_checks
+from breakeven.runtimes.torch import input, nets, place, precision, profile, state, translation_checks
 from breakeven.runtimes.torch.driven import noting
 from breakeven.runtimes.torch.session import known_data, loading, memory_format, observe_net, set_up
 from breakeven.runtimes.torch.training import Plan, Training, resolved
@@ -136,6 +136,7 @@ def handed_over(session: Session) -> Prepared:
         parameters=nets.parameter_count(made.net),
         eval_samples=session.test.n,
         device_span=place.span_of(device),
+        profile=partial(profile.profiled, made.step, place.sync_of(device), device),
         build=made.build,
         nulls={"phases": "two updates take turns: forward, backward and optimizer come twice"},
     )
