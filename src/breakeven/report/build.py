@@ -17,6 +17,7 @@ from breakeven.report import (
     context,
     costs,
     curves,
+    frameworks,
     inference,
     inference_batches,
     inference_wins,
@@ -34,6 +35,10 @@ from breakeven.report.view import Report, Section, clean
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
+    frameworks.training,
+    frameworks.inference,
+    frameworks.equality,
+    frameworks.fusion,
     inference_wins.gains,
     inference_wins.precisions,
     inference_wins.runtimes,
