@@ -37,6 +37,8 @@ BYTES_IN = {
 }
 
 NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+UNKNOWN = 100.0
+"""Upper end over lower end of an interval that tells no more than an order of magnitude."""
 TERM = re.compile(r"\s*" + NUMBER + r"\s*([a-z]*)\s*")
 
 
@@ -67,10 +69,14 @@ def format_duration(seconds: Seconds) -> str:
 def format_ratio_interval(interval: Interval) -> str:
     """A ratio with its interval, "3.4x [3.2, 3.6]": it ends at the first digit of the interval's half-width.
 
-    The narrower half counts. More digits where rounding would hide that the interval excludes 1 or
+    The narrower half counts; where the interval spans orders of magnitude, each number has two digits of its
+    own: "0.026x [0.00010, 7.5]". More digits where rounding would hide that the interval excludes 1 or
     would print a bound as 0.
     """
     low, high, estimate = interval.low, interval.high, interval.estimate
+    if low > 0 and high / low > UNKNOWN:
+        shown = [_significant(value) for value in (estimate, low, high)]
+        return f"{shown[0]}x [{shown[1]}, {shown[2]}]"
     width = min(high - estimate, estimate - low)
     if width > 0:
         # 0.095 and up rounds to 0.1: 1.9 - 1.8 is 0.0999... and must not gain a digit.
@@ -158,6 +164,13 @@ def _sum_of_terms(text: str, factors: dict[str, float] | dict[str, int]) -> floa
         position = match.end()
     lacks_one = "" in units and len(units) > 1
     return total if units and position == len(text) and not lacks_one else None
+
+
+def _significant(value: float) -> str:
+    """Two significant digits without an exponent: "0.00010", "7.5", "140"."""
+    decimals = max(0, 1 - math.floor(math.log10(abs(value)))) if value else 0
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.{decimals}f}"
 
 
 def _two_digits(value: float) -> str:

@@ -225,8 +225,13 @@ def _file(results: Results, show_all: bool) -> _File:
 
 
 def _called(cases: Sequence[CaseFinding]) -> dict[str, str]:
-    """What a sentence calls each case."""
-    return {c.case_id: f"{c.case.work.model} on {c.device_label} ({c.tuning_name})" for c in cases}
+    """What a sentence calls each case: its batch too where the study has several."""
+    several = len({c.case.work.batch for c in cases}) > 1
+    return {
+        c.case_id: f"{c.case.work.model} on {c.device_label} ({c.tuning_name}"
+        + (f", batch {c.case.work.batch})" if several else ")")
+        for c in cases
+    }
 
 
 def _first(study: Mapping[str, Any], key: str) -> str | None:
