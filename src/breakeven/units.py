@@ -23,6 +23,9 @@ SECONDS_IN = {
     "d": 86400.0,
 }
 
+MINUTES_FROM = 59.5
+"""From here on a duration has two units: 59.7 s rounds to 60 s, which is said "1 min"."""
+
 # IEC 80000-13 for the binary prefixes, SI for the others.
 BYTES_IN = {
     "b": 1,
@@ -54,7 +57,7 @@ def format_duration(seconds: Seconds) -> str:
     if seconds == 0:
         return "0 s"
     # 59.7 s rounds to 60 s, which is said "1 min": each unit ends where its rounded number would overflow.
-    if seconds < 59.5:
+    if seconds < MINUTES_FROM:
         for unit, scale in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
             if seconds * scale < 999.5:
                 return f"{_two_digits(seconds * scale)} {unit}"

@@ -33,18 +33,22 @@ from breakeven.analysis.predict.outside import outside_of
 from breakeven.analysis.predict.rows import (
     Row,
     effort_of,
+    lacks_tf32,
     launch_of,
     net_of,
     peak_of,
     precision_on,
     product,
     published_rows,
+    unknown_of,
 )
 from breakeven.analysis.predict.targets import targets
+from breakeven.analysis.predict.types import Prediction
 from breakeven.analysis.predict.validation import OURS, Learned, learn, quantile
-from breakeven.catalog.gpus import gpu_named
+from breakeven.catalog.gpus import gpu_named, gpus
 from breakeven.errors import UserError
 from breakeven.records.file import Results, read
+from breakeven.report.words import two_digits
 from breakeven.workloads import layers, models, roofline
 
 from .conftest import a_case, a_check, a_machine, a_study, spread
@@ -182,6 +186,74 @@ def test_names_that_people_use() -> None:
         targets("RTX 4091")
     with pytest.raises(UserError, match="--for needs"):
         targets(" , ")
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("GTX 1080", "GeForce GTX 1080"),
+        ("GTX 980", "GeForce GTX 980"),
+        ("RTX 3060", "GeForce RTX 3060 12 GB"),
+        ("RTX 3090", "GeForce RTX 3090"),
+        ("RTX 5070", "GeForce RTX 5070"),
+        ("1080 ti", "GeForce GTX 1080 Ti"),
+    ],
+)
+def test_a_name_without_its_family_is_that_board(asked: str, name: str) -> None:
+    (one,) = targets(asked)
+    assert (one.device.name, one.note) == (name, "")
+
+
+def test_of_forms_the_one_whose_rates_are_known_is_taken_and_said() -> None:
+    (one,) = targets("H100")
+    assert one.device.name == "H100 SXM5 80 GB" and "H100 NVL 94 GB" in one.note
+
+
+def test_a_tf32_rate_that_no_source_tells_is_said() -> None:
+    """TF32 came with Ampere: V100 and T4 lack nothing."""
+    lacking = {gpu.name for gpu in gpus() if lacks_tf32(gpu)}
+    assert {"L40", "H100 NVL 94 GB", "H200 NVL", "GeForce RTX 5090"} <= lacking
+    assert not lacking & {"L40S", "H100 SXM5 80 GB", "Tesla V100 SXM2 16 GB", "Tesla T4", "GeForce GTX 1080"}
+    found = api.predict([read(RESULTS / "cpu/ladder/results.jsonl")], "L40, L40S")
+    for f in found.forecasts:
+        if f.step_s is not None:
+            assert ("precision" in f.reasons) == (f.device == "L40" and f.precision == "fp32")
+    said = report_of(found)
+    assert "L40 has TF32, at a rate that no source tells" in said and "fp32 for" in said
+
+
+def test_the_fact_that_is_missing_is_named() -> None:
+    """B200's lanes were, and its TF32 rate was said to be."""
+    b200 = gpu_named("B200")
+    assert b200 is not None and unknown_of(b200, "tf32") is None
+    assert unknown_of(dataclasses.replace(b200, fp32_lanes=None), "tf32") == "how many FP32 lanes B200 has"
+    assert unknown_of(dataclasses.replace(b200, board_w=None), "tf32") == "the board power of B200"
+    assert unknown_of(dataclasses.replace(b200, rates={}), "tf32") == "what B200 does in tf32"
+    found = api.predict([read(RESULTS / "cpu/ladder/results.jsonl")], "B200, B300")
+    assert {f.device for f in found.forecasts if f.step_s is not None} == {"B200", "B300"}
+
+
+def test_the_headline_gives_the_widest_interval_and_a_row_has_one_unit() -> None:
+    found = api.predict([read(RESULTS / "cpu/ladder/results.jsonl")], "H100")
+    known = [f for f in found.forecasts if f.step_s is not None]
+    low = min(f.here_s / (f.high_s or 0) for f in known)
+    high = max(f.here_s / (f.low_s or 0) for f in known)
+    said = " ".join(report_of(found).split())
+    assert "point forecasts of" in said
+    assert f"with their 90% intervals {two_digits(low)} to {two_digits(high)} times" in said
+    f = min(known, key=lambda f: f.step_s or 0)
+    bounds = " to ".join(two_digits(1e6 * bound) for bound in (f.low_s or 0, f.high_s or 0))
+    # Beside its forecast in us, and in one line.
+    assert any(
+        f"{1e6 * (f.step_s or 0):.0f} us  {bounds} us" in line for line in report_of(found).splitlines()
+    )
+
+
+def report_of(found: Prediction) -> str:
+    from breakeven import report
+    from breakeven.report import predict as predictions
+
+    return report.text(predictions.report(found), 80)
 
 
 def test_precision_follows_the_board() -> None:

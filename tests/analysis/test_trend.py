@@ -83,6 +83,36 @@ def test_a_ceiling_that_was_passed_is_told_and_steady_doubling_has_none() -> Non
     assert steady.near.rms == pytest.approx(steady.far.rms, rel=0.15)
 
 
+def test_bounds_of_a_ceiling_lie_on_both_sides_of_it_and_are_those_of_the_profile() -> None:
+    """Ceilings are tried a quarter of a doubling apart: on those alone a bound could equal the estimate."""
+    for found in (
+        of_points(history(logistic(100.0, 2012.0, 2.0), sd=0.1), "memory"),
+        trend("power", "consumer"),
+    ):
+        c = found.ceiling
+        assert c.identifiable and c.best is not None and c.low is not None and c.high is not None
+        assert c.low < 0.99 * c.best and c.high > 1.01 * c.best
+        assert c.at is not None and c.at.ceiling == c.best
+        # What scipy finds with the ceiling free is the best of those held.
+        free = found.fit("logistic", "log")
+        assert free.ceiling == pytest.approx(c.best, rel=0.01)
+        n, least = len(found.points), c.at.rms**2
+        years, values = (np.array([getattr(p, name) for p in found.points]) for name in ("year", "value"))
+        for bound in (c.low, c.high):
+            theta = parameters_of("logistic", "log", years - ORIGIN, values, ceiling=math.log2(bound))
+            off = np.log2(values) - curve("logistic", "log", theta, years - ORIGIN)
+            statistic = n * math.log(float(off @ off) / n / least) / c.inflation
+            assert statistic == pytest.approx(3.84, abs=0.25)
+
+
+def test_the_best_ceiling_is_in_the_table_and_large_numbers_are_words() -> None:
+    found = trend("power", "consumer")
+    section = next(s for s in trend_report.report(found).sections if s.key == "ceiling")
+    assert section.table is not None and found.ceiling.best is not None
+    assert section.table.rows[0][0].text == quantity(found.ceiling.best, "W")
+    assert "e+" not in text(trend_report.report(trend("memory", "datacenter")), 80)
+
+
 def test_a_ceiling_far_ahead_cannot_be_told_although_there_is_one() -> None:
     """Before the inflection a logistic is steady doubling."""
     ahead = of_points(history(logistic(1e5, 2045.0, 4.3), sd=0.4), "memory")

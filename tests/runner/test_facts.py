@@ -27,3 +27,17 @@ def test_a_device_is_matched_to_its_row_or_said_to_be_unknown() -> None:
     assert of_device("cpu", "AMD EPYC 9654 96-Core Processor", None) == "EPYC 9654"
     assert of_device("cpu", "AMD EPYC", None) == UNKNOWN
     assert of_device("sim:gpu", "simulated gpu", None) is None
+
+
+def test_a_column_of_boards_is_one_quantity_with_its_unit() -> None:
+    boards = {row["gpu"]: row for row in inventory.rows("gpus", brief=True)}
+    assert boards["H200 SXM 141 GB"]["fp16 TFLOP/s"] == 989
+    assert boards["Tesla T4"]["fp16 TFLOP/s"] == 65
+    # No matrix units: the rate of FP16 sums is another quantity.
+    assert boards["Tesla P100 SXM2"]["fp16 TFLOP/s"] is None
+    assert max(map(len, columns(list(boards.values())).splitlines())) <= 80
+
+
+def test_cpus_come_by_date_and_the_undated_last() -> None:
+    dates = [row["released"] for row in inventory.rows("cpus", brief=True)]
+    assert dates == [*sorted(date for date in dates if date), *(date for date in dates if not date)]

@@ -13,8 +13,10 @@ from breakeven.analysis.trend_models import ORIGIN, Vector, covariance, curve, j
 
 CHI_SQUARED = 3.84
 """95 % point of chi squared with one degree of freedom."""
-BELOW, ABOVE, STEPS = 3.0, 24.0, 109
+BELOW, ABOVE, STEPS = 5.0, 24.0, 117
 """The ceilings that are tried: doublings below and above the highest value, in steps of a quarter."""
+FINE = 0.001
+"""Doublings to which the best ceiling and its bounds are then found between the steps."""
 
 JUST_ABOVE, FAR_ABOVE = 1.05, 4000.0
 
@@ -35,8 +37,8 @@ class Ceiling:
     `identifiable`: whether an upper bound exists at 95 %. `low` and `high` bound the ceiling, `high` is None
     where steady doubling (no ceiling) fits as well. `against_none` is the likelihood-ratio statistic of the
     best ceiling against none, divided by `inflation` (what boards of one year have in common), to be held
-    against 3.84. `seen` is the highest value as a share of the best ceiling. `near` and `far` are two
-    ceilings to compare.
+    against 3.84. `seen` is the highest value as a share of the best ceiling. `at` is the curve at the best
+    ceiling, `near` and `far` are two ceilings to compare.
     """
 
     identifiable: bool
@@ -46,6 +48,7 @@ class Ceiling:
     against_none: float
     inflation: float
     seen: float | None
+    at: Trial | None
     near: Trial
     far: Trial
 
@@ -63,26 +66,61 @@ def ceiling(years: Vector, values: Vector) -> Ceiling:
     inflation = _inflation(straight, t, off)
     levels = np.linspace(top - BELOW, top + ABOVE, STEPS)
     sums = np.array([_trial(t, z, float(level))[0] for level in levels])
-    least = min(float(sums.min()), none)
+    best_level, best_sum = _best(t, z, levels, sums)
+    least = min(best_sum, none)
 
     def statistic(rss: float) -> float:
         return n * math.log(rss / least) / inflation
 
+    def edge(allowed: float, step: float) -> float:
+        """Where the data cease to allow a ceiling, from one that they allow to the next that is tried."""
+        beyond = allowed + step
+        while abs(beyond - allowed) > FINE:
+            middle = (allowed + beyond) / 2
+            if statistic(_trial(t, z, middle)[0]) <= CHI_SQUARED:
+                allowed = middle
+            else:
+                beyond = middle
+        return allowed
+
     inside = [float(k) for k, rss in zip(levels, sums, strict=True) if statistic(float(rss)) <= CHI_SQUARED]
-    bounded = statistic(none) > CHI_SQUARED and bool(inside) and max(inside) < float(levels[-1])
-    best = float(2 ** levels[int(sums.argmin())]) if float(sums.min()) < none else None
-    near = max(JUST_ABOVE * 2**top, 2 ** min(inside) if inside else 0.0)
+    if statistic(best_sum) <= CHI_SQUARED:
+        # Bounds may be nearer to the best than a step.
+        inside.append(best_level)
+    lowest, highest = (min(inside), max(inside)) if inside else (None, None)
+    bounded = statistic(none) > CHI_SQUARED and highest is not None and highest < float(levels[-1])
+    if lowest is not None and lowest > float(levels[0]):
+        lowest = edge(lowest, max(levels[levels < lowest]) - lowest)
+    if bounded and highest is not None:
+        highest = edge(highest, min(levels[levels > highest]) - highest)
+    best = float(2**best_level) if best_sum < none else None
+    near = max(JUST_ABOVE * 2**top, 2**lowest if lowest is not None else 0.0)
     return Ceiling(
         identifiable=bounded,
         best=best,
-        low=float(2 ** min(inside)) if inside else None,
-        high=float(2 ** max(inside)) if bounded else None,
+        low=None if lowest is None else float(2**lowest),
+        high=float(2**highest) if bounded and highest is not None else None,
         against_none=statistic(none),
         inflation=inflation,
         seen=float(2**top) / best if best else None,
+        at=None if best is None else _told(t, z, best),
         near=_told(t, z, near),
         far=_told(t, z, FAR_ABOVE * near),
     )
+
+
+def _best(t: Vector, z: Vector, levels: Vector, sums: Vector) -> tuple[float, float]:
+    """The ceiling (log2) that fits best and its sum of squares, found between the steps that were tried."""
+    from scipy.optimize import minimize_scalar
+
+    place = int(sums.argmin())
+    bounds = (float(levels[max(place - 1, 0)]), float(levels[min(place + 1, len(levels) - 1)]))
+    found = minimize_scalar(
+        lambda level: _trial(t, z, float(level))[0], bounds=bounds, method="bounded", options={"xatol": FINE}
+    )
+    if float(found.fun) < float(sums[place]):
+        return float(found.x), float(found.fun)
+    return float(levels[place]), float(sums[place])
 
 
 def _inflation(straight: Vector, t: Vector, off: Vector) -> float:

@@ -47,8 +47,9 @@ class Cpu:
 
 @lru_cache(maxsize=1)
 def cpus() -> tuple[Cpu, ...]:
-    """All CPUs, the earlier first."""
-    return tuple(_cpu(name, fields) for name, fields in facts("cpus.csv", "cpu").items())
+    """All CPUs, the earlier first; those without a date last."""
+    every = [_cpu(name, fields) for name, fields in facts("cpus.csv", "cpu").items()]
+    return tuple(sorted(every, key=lambda cpu: (cpu.release_date is None, cpu.release_date or "")))
 
 
 def cpu_named(name: str) -> Cpu | None:

@@ -19,7 +19,13 @@ def columns(rows: Sequence[Mapping[str, Any]], *, width: int = 80) -> str:
     cells = [[_cell(row.get(key)) for key in keys] for row in rows]
     heads = [key.replace("_", " ") for key in keys]
     numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in keys]
-    sizes = _squeezed([max(map(len, column)) for column in zip(heads, *cells, strict=True)], width)
+    sizes = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    if sum(sizes) + 2 * (len(sizes) - 1) > width:
+        # A heading may stand in two lines, its unit below, before any text has to wrap.
+        words = [max(map(len, head.split())) for head in heads]
+        sizes = [max(map(len, column), default=0) for column in zip(*cells, strict=True)]
+        sizes = [max(pair) for pair in zip(words, sizes, strict=True)]
+    sizes = _squeezed(sizes, width)
     rule = "  ".join("-" * size for size in sizes)
     lines = [*_wrapped(heads, sizes, numeric), rule]
     for row in cells:

@@ -44,7 +44,8 @@ def _learned_from(found: Prediction) -> tuple[str, ...]:
 def sentences(found: Prediction) -> tuple[str, ...]:
     """What is expected of each device, what of it was measured, and how wrong the method was."""
     said_of = [_device_sentence(name, forecasts) for name, forecasts in by_device(found).items()]
-    return (*said_of, *_error_sentences(found), *(f"{note}." for note in found.notes))
+    gaps = dict.fromkeys(f.reasons["precision"] for f in found.forecasts if "precision" in f.reasons)
+    return (*said_of, *(f"{gap}." for gap in gaps), *_error_sentences(found), *(f"{n}." for n in found.notes))
 
 
 def document(found: Prediction) -> dict[str, Any]:
@@ -88,12 +89,19 @@ def _device_sentence(name: str, forecasts: Sequence[Forecast]) -> str:
     # A case that only this device measured has nothing else to be compared with.
     times = sorted(f.here_s / (f.step_s or 1.0) for f in known if f.here_s != f.measured_s)
     if times:
-        few, most = words.significant(times[0]), words.significant(times[-1])
         here = words.joined(dict.fromkeys(f.here for f in known if f.here_s != f.measured_s))
-        span = few if few == most else f"{few} to {most}"
+        span = _from_to(times[0], times[-1])
         over = count if len(times) == len(known) else f"{len(times)} of {count}"
-        best = "at best" if known[0].confidence is None else "expected to be"
+        # Two cases that are forecast a factor apart are no interval: each has its own.
+        best = "at best" if known[0].confidence is None else "point forecasts of"
         text = f"{name}: {best} {span} times as fast as {here} here, over {over}"
+        sure = [f for f in known if f.here_s != f.measured_s and f.low_s and f.high_s]
+        if sure:
+            widest = _from_to(
+                min(f.here_s / (f.high_s or 1.0) for f in sure),
+                max(f.here_s / (f.low_s or 1.0) for f in sure),
+            )
+            text += f"; with their {sure[0].confidence:.0%} intervals {widest} times"
     if len(known) < len(forecasts):
         text += f" ({len(forecasts) - len(known)} refused)"
     checked = [f for f in known if f.measured_s]
@@ -106,6 +114,11 @@ def _device_sentence(name: str, forecasts: Sequence[Forecast]) -> str:
             f"{held} of {len(checked)} inside the interval"
         )
     return text + "."
+
+
+def _from_to(low: float, high: float) -> str:
+    few, most = words.two_digits(low), words.two_digits(high)
+    return few if few == most else f"{few} to {most}"
 
 
 def _error_sentences(found: Prediction) -> tuple[str, ...]:

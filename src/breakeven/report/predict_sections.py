@@ -56,9 +56,18 @@ def _keys(f: Forecast) -> tuple[Cell, ...]:
         said(f.task),
         said(f.tuning_name),
         said(f.batch, f.batch),
-        said(f.precision),
+        said(_arithmetic(f), note=_why_fp32(f)),
         said(f.device),
     )
+
+
+def _arithmetic(f: Forecast) -> str:
+    """The precision of a forecast; marked where another one runs, at a rate that is not known."""
+    return f"{f.precision} for tf32" if "precision" in f.reasons else f.precision
+
+
+def _why_fp32(f: Forecast) -> str:
+    return f.reasons.get("precision", "")
 
 
 def _time(value: float | None, reason: str = "") -> Cell:
@@ -66,14 +75,15 @@ def _time(value: float | None, reason: str = "") -> Cell:
 
 
 def _span(f: Forecast) -> Cell:
-    if f.low_s is None or f.high_s is None:
+    """The interval in the unit of the forecast beside it, so that a row has one unit."""
+    if f.low_s is None or f.high_s is None or f.step_s is None:
         return absent(f.reasons.get("low_s", ""))
     low, high = units.format_duration(f.low_s), units.format_duration(f.high_s)
-    unit = high.split()[-1]
-    if unit in ("us", "ms", "s"):
-        low = f"{f.low_s * {'us': 1e6, 'ms': 1e3, 's': 1.0}[unit]:.2g}"
-    text = f"{low} to {high}"
-    return Cell(text=text, sort=f.high_s)
+    unit = units.format_duration(f.step_s).split()[-1]
+    if f.step_s < units.MINUTES_FROM:
+        scale = units.SECONDS_IN[unit]
+        low, high = words.two_digits(f.low_s / scale), f"{words.two_digits(f.high_s / scale)} {unit}"
+    return Cell(text=f"{low} to {high}", sort=f.high_s)
 
 
 def _expected(found: Prediction) -> list[Section]:
@@ -85,7 +95,8 @@ def _expected(found: Prediction) -> list[Section]:
             *map(label, ("model", "task", "batch", "tuning")),
             number("here"),
             number("there"),
-            Column(name=f"{found.confidence:.0%} interval"),
+            # A number keeps its line: an interval does not wrap before its unit.
+            Column(name=f"{found.confidence:.0%} interval", numeric=True),
             number("rate", "1/s"),
             number("beyond"),
         ]
@@ -115,7 +126,7 @@ def _expected_row(mine: Sequence[Forecast]) -> tuple[Cell, ...]:
         said(f.model, evidence=f.evidence),
         said(f.task),
         said(f.batch, f.batch),
-        said(", ".join([*dict.fromkeys(one.tuning_name for one in mine), f.precision])),
+        said(", ".join([*dict.fromkeys(one.tuning_name for one in mine), _arithmetic(f)]), note=_why_fp32(f)),
         Cell(text=units.format_duration(here[0]), sort=here[0], note=f.here, evidence=f.evidence),
         _time(f.step_s),
         _span(f),

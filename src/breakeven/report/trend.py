@@ -111,7 +111,7 @@ def _curves(found: Trend) -> Section:
         number("BIC"),
         number("off since 2016", "doublings"),
         number("of 2030", unit),
-        Column(name="95 % of boards"),
+        Column(name="95 % of boards", numeric=True),
     ]
     rows = []
     for fit in sorted(found.fits, key=lambda fit: fit.aicc):
@@ -148,7 +148,7 @@ def _short(value: float | None) -> Cell:
 
 def _digits(value: float) -> str:
     if value >= 1e6:
-        return f"{value:.2g}"
+        return f"{float(f'{value / 1e6:.2g}'):,.10g} million"
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
@@ -168,14 +168,16 @@ def _ceiling(found: Trend) -> Section:
             Cell(text=f"{trial.rms:.3f}", sort=trial.rms),
             _short(trial.value_2030),
         )
-        for trial in (c.near, c.far)
+        for trial in ((c.at, c.near, c.far) if c.identifiable and c.at else (c.near, c.far))
     ]
     steady = found.fit("exponential", "log")
     rows.append(
         (said("no end"), Cell(text=f"{steady.rms:.3f}", sort=steady.rms), _short(steady.forecasts[-1].value))
     )
     answer = "identifiable" if c.identifiable else "not identifiable"
-    low = "" if c.low is None else f" Below {quantity(c.low, unit)} it is refuted."
+    low = "" if c.low is None else f" Below {quantity(c.low, unit)} it is refuted"
+    low += "" if c.high is None else f", above {quantity(c.high, unit)} too"
+    low += "." if low else ""
     note = (
         f"Ceiling: {answer}. The best ceiling against none: statistic {c.against_none:.2f}, after division "
         f"by {c.inflation:.1f} for what boards of one year share; 3.84 would decide.{low}"
@@ -189,7 +191,9 @@ def _forecasts(found: Trend) -> Section:
         (said(f"{f.year:.0f}", f.year), _short(f.value), _span(f))
         for f in found.fit("exponential", "log").forecasts
     ]
-    table = build_table([label("year"), number("steady doubling", unit), Column(name="95 % of boards")], rows)
+    table = build_table(
+        [label("year"), number("steady doubling", unit), Column(name="95 % of boards", numeric=True)], rows
+    )
     note = "For one further board of this kind, if growth goes on as it did. Nothing here says that it will."
     return Section(key="forecast", title="If it goes on", note=note, table=table)
 

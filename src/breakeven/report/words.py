@@ -128,6 +128,11 @@ def significant(value: float, digits: int = 2) -> str:
     return f"{value:,.{max(0, digits - 1 - exponent)}f}"
 
 
+def two_digits(value: float) -> str:
+    """Two significant digits, whole ones rounded too: 0.064, 2.4, 190, 3,500. For rough bounds."""
+    return significant(float(f"{value:.1e}"))
+
+
 def joined(items: Iterable[str], last: str = "and") -> str:
     """Words in a row: "a, b and c"."""
     words = list(items)

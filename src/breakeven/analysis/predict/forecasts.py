@@ -23,12 +23,14 @@ from breakeven.analysis.predict.rows import (
     Row,
     effort_of,
     kind_of,
+    lacks_tf32,
     launch_of,
     net_of,
     peak_of,
     precision_on,
     product,
     published_rows,
+    unknown_of,
 )
 from breakeven.analysis.predict.targets import targets
 from breakeven.analysis.predict.types import Forecast, Prediction
@@ -46,6 +48,10 @@ HOST = math.log(3.5)
 rows (most of them of 2021), 18 us in eager ResNet50 inference timed by hand on an H200 with torch 2.11. It
 enters half of an interval by the share of launches, beside what devices left out tell."""
 HOSTED = ("eager", "graph", "compiled")
+NO_TF32 = (
+    "{0} has TF32, at a rate that no source tells: default precision is forecast in FP32 there, "
+    "and is probably faster"
+)
 NO_POWER = "no published row holds a power, and none of these results one of this case on a GPU"
 
 
@@ -140,9 +146,9 @@ def _row(case: CaseFinding, board: Gpu, seconds: float | None = None) -> Row | s
     if net is None:
         return "the layers of this model are not known"
     precision = precision_on(board, case.case.tuning.precision)
-    peak = peak_of(board, precision)
-    if peak is None or board.board_w is None or board.fp32_lanes is None:
-        return f"no source tells what {board.name} does in {precision}"
+    peak, unknown = peak_of(board, precision), unknown_of(board, precision)
+    if peak is None or unknown is not None:
+        return f"no source tells {unknown}"
     return Row(
         model=work.model,
         task="train" if work.task == "train" else "infer",
@@ -257,6 +263,9 @@ def _forecast(
         return _refused(one, device, number.outside.refused)
     case, row = one.case, number.row
     work = case.case.work
+    reasons = {}
+    if case.case.tuning.precision == "default" and lacks_tf32(device):
+        reasons["precision"] = NO_TF32.format(device.name)
     net = net_of(work.model, work.input_shape, work.num_classes)
     assert net is not None  # a row was made of it
     tail = _tail(learned) if work.task == "infer" else None
@@ -277,7 +286,7 @@ def _forecast(
         board_w=device.board_w,
         memory=memory_fit(case.case, device, net, BYTES[row.kind]),
         outside=number.outside.words,
-        reasons={"power_w": why} if why else {},
+        reasons=reasons | ({"power_w": why} if why else {}),
     )
 
 

@@ -30,6 +30,7 @@ KINDS = ("fp32", "tf32", "half", "int8")
 """Kinds of arithmetic: FP16, BF16 and autocast to either are `half`."""
 HALF = ("amp", "amp-bf16", "fp16", "bf16")
 BYTES = {"fp32": 4, "tf32": 4, "half": 2, "int8": 1}
+TF32_PROCESS_NM = 8
 BINS = 12
 """Layers fall into bins of like arithmetic intensity, a factor of two wide: within one, the sum of the
 layers' rooflines is the roofline of their sum."""
@@ -104,6 +105,24 @@ def precision_on(board: Gpu, precision: str) -> str:
     if precision != "default":
         return precision
     return "tf32" if "tf32" in board.rates else "fp32"
+
+
+def lacks_tf32(board: Gpu) -> bool:
+    """Whether a board has TF32 but no source tells its rate: `default` then counts as FP32, a slower one.
+
+    NVIDIA's boards have it since Ampere, the first at 8 nm and less; Turing and older are of 12 nm and up.
+    """
+    new = board.process_nm is not None and board.process_nm <= TF32_PROCESS_NM
+    return board.vendor == "NVIDIA" and new and "tf32" not in board.rates
+
+
+def unknown_of(board: Gpu, precision: str) -> str | None:
+    """The fact that a row on this board would need and that no source tells; None where all are known."""
+    if peak_of(board, precision) is None:
+        return f"what {board.name} does in {precision}"
+    if board.board_w is None:
+        return f"the board power of {board.name}"
+    return f"how many FP32 lanes {board.name} has" if board.fp32_lanes is None else None
 
 
 def peak_of(board: Gpu, precision: str) -> float | None:

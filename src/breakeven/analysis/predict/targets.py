@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from breakeven.analysis.predict.rows import lacks_tf32, product
 from breakeven.catalog.cpus import Cpu, cpu_named, cpus
 from breakeven.catalog.gpus import Gpu, gpu_named, gpus
 from breakeven.errors import UserError
@@ -36,9 +37,12 @@ def _target(name: str) -> Target:
         return Target(device=exact)
     asked = _words(name)
     boards = [gpu for gpu in gpus() if _inside(asked, _words(gpu.name))]
+    # A name without its maker's family is that board's alone: GTX 1080 is no GTX 1080 Ti.
+    boards = [gpu for gpu in boards if _words(product(gpu.name))[-len(asked) :] == asked] or boards
     if boards:
-        # The board with most memory traffic, the later of equals: what a name without its form usually means.
-        best = max(boards, key=lambda gpu: (gpu.bandwidth_gb_per_s, gpu.release_date))
+        # Of those whose TF32 rate is no gap the one with most memory traffic, the later of equals: what a
+        # name without its form usually means.
+        best = max(boards, key=lambda gpu: (not lacks_tf32(gpu), gpu.bandwidth_gb_per_s, gpu.release_date))
         others = [gpu.name for gpu in boards if gpu is not best]
         return Target(device=best, note=_chosen(name, best.name, others))
     chips = [cpu for cpu in cpus() if _inside(asked, _words(cpu.name))]
