@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from breakeven import stats, units
 from breakeven.analysis.advise_findings import Fit, Kept, Limits, Option, Prices
+from breakeven.analysis.advise_outputs import served_drop
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.forecast import built_s, total_s
 from breakeven.analysis.inference import Served
@@ -21,7 +22,6 @@ from breakeven.stats import Interval
 DEVICE_MEMORY = ("device_used_delta_mib", "torch_allocated_peak_mib")
 """Who tells what a GPU needs, the most telling first: the driver's growth holds the context as well."""
 HOST_MEMORY = ("host_rss_peak_mib",)
-NO_LABELS = "no accuracy was measured"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,25 +199,7 @@ def _energy(m: Measured, served: Served | None, limit: float) -> Kept:
 
 
 def _drop(m: Measured, served: Served | None, limit: float, reference: Sequence[Measured]) -> Kept:
-    return _trained(m, limit, reference) if served is None else _served_drop(served, limit)
-
-
-def _served_drop(served: Served, limit: float) -> Kept:
-    """Accuracy lost against the runtime's own FP32. Without labels the share of other top-1 bounds it: an
-    answer that is the same is as right as it was."""
-    o = served.finding.outputs
-    if o.accuracy is not None and o.fp32_accuracy is not None:
-        drop = o.fp32_accuracy - o.accuracy
-        said = f"{100 * drop:.2f} points of accuracy less"
-        return Kept(limit="accuracy", fit="meets" if drop <= limit else "fails", said=said)
-    if o.agreement is None:
-        return Kept(limit="accuracy", fit="open", said="-", why=o.reasons.get("agreement", NO_LABELS))
-    said = f"{100 * (1 - o.agreement):.2f} % of the answers differ from FP32's"
-    if o.random:
-        why = "random weights: agreement of an untrained net says nothing of accuracy"
-        return Kept(limit="accuracy", fit="open", said=said, why=why)
-    fit: Fit = "meets" if 1 - o.agreement <= limit else "open"
-    return Kept(limit="accuracy", fit=fit, said=said, why=NO_LABELS if fit == "open" else "")
+    return _trained(m, limit, reference) if served is None else served_drop(m, served, limit)
 
 
 def _trained(m: Measured, limit: float, reference: Sequence[Measured]) -> Kept:
