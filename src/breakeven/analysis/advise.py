@@ -70,7 +70,9 @@ def advise(
             (names[m.finding.case_id], why) for m in mine if isinstance(why := made[m.finding.case_id], str)
         ]
         advice = _advice(mine, pool, limits, prices, co2_g_per_kwh)
-        advice = dataclasses.replace(advice, left_out=tuple(left_out), source=results.path)
+        advice = dataclasses.replace(
+            advice, left_out=tuple(left_out), source=results.path, limits=limits.said
+        )
         found.append(dataclasses.replace(advice, sentences=tuple(sentences_of(advice, limits))))
     return found
 

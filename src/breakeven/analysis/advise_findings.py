@@ -56,6 +56,26 @@ class Limits:
     epochs: int | None = None
     accuracy: float | None = None
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Every limit that is given, with its unit."""
+        told = (
+            (self.max_p99_s, lambda x: f"99 % of single calls within {_exact(x)}"),
+            (self.min_rate, lambda x: f"at least {x:,g} images a second"),
+            (self.max_memory_mib, lambda x: f"at most {x:,g} MiB of memory"),
+            (self.max_joules, lambda x: f"at most {x:g} J an image"),
+            (self.max_accuracy_drop, lambda x: f"an accuracy at most {100 * x:g} points lower"),
+            (self.epochs, lambda x: f"{x:,} epochs"),
+            (self.accuracy, lambda x: f"an accuracy of {100 * x:g} %"),
+        )
+        return tuple(form(value) for value, form in told if value is not None)
+
+
+def _exact(seconds: float) -> str:
+    """A duration unrounded, in the largest unit of which it is one or more."""
+    unit, scale = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e3)) if seconds * s >= 1), ("us", 1e6))
+    return f"{seconds * scale:g} {unit}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
@@ -132,7 +152,7 @@ class MoneyFinding:
 class Advice:
     """What to run of one work. `objective` is what was minimised; `margin` how many times as good the choice
     is as the runner-up. `changes`: what would change the answer; `unknown`: (what is not known from these
-    measurements, the command that would find out). `options` are all cases, best first."""
+    measurements, the command that would find out). `options` are all cases, best first; `limits` the given ones in words."""
 
     task: Task
     name: str
@@ -154,6 +174,7 @@ class Advice:
     left_out: tuple[tuple[str, str], ...] = ()
     simulated: bool = False
     source: str = ""
+    limits: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 
