@@ -295,9 +295,33 @@ def test_money_names_both_ways_to_rent() -> None:
     (money,) = only(results, prices=prices).money
     assert (money.dear, money.cheap, money.hourly, money.against) == ("cuda:0", "cpu", "cuda:0", "hour")
     gpu, cpu = (3 * (10 * ms / 1e3 + 0.013) for ms in (5.0, 20.0))
+    assert money.hourly_verdict is Verdict.FASTER and money.hourly_interval is not None
+    assert money.hourly_interval.contains(cpu / (2 * gpu))
     truth = monthly_against_hours(gpu, 700.0, cpu, 1.0)
     assert truth is not None and money.monthly == pytest.approx(truth, rel=0.03)
     assert money.low is not None and money.high is not None and money.low <= truth <= money.high
+
+
+def test_one_question_has_one_answer_wherever_it_is_asked() -> None:
+    """The runner-up, a rule and the prices ask of the same two cases: one verdict."""
+    prices = Prices(currency="EUR", devices={"cpu": Price(hour=1.0), "cuda:0": Price(hour=1.0)})
+    for seed in range(12):
+        rng = random.Random(seed)
+        lines = [
+            sampled(case, i, ms * math.exp(rng.gauss(0, 0.06)), startup_ns=1, cold_ns=1)
+            for case, ms in ((a_case(), 440.0), (a_case(device="cuda:0"), 400.0))
+            for i in range(5)
+        ]
+        cases = [a_case(), a_case(device="cuda:0")]
+        study = a_study(cases, {"replicates": 5, "max_replicates": 5})
+        found = only(file_of(study, a_machine(), *lines), prices=prices)
+        (money,) = found.money
+        rule = next(rule for rule in found.rules if rule.rule == "device")
+        assert found.verdict is rule.verdict is money.hourly_verdict is not None
+        assert money.hourly_interval == found.margin
+        said = " ".join(found.sentences)
+        assert ("is the cheaper for any number" in said) == (found.verdict is Verdict.FASTER)
+        assert ("which is the cheaper cannot be told" in said) == (found.verdict is Verdict.UNCERTAIN)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ Knows nothing about how it is worked out or shown. What the lines do not tell is
 command that would find out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -59,7 +59,7 @@ class Limits:
     @property
     def said(self) -> tuple[str, ...]:
         """Every limit that is given, with its unit."""
-        told = (
+        told: tuple[tuple[float | None, Callable[[float], str]], ...] = (
             (self.max_p99_s, lambda x: f"99 % of single calls within {_exact(x)}"),
             (self.min_rate, lambda x: f"at least {x:,g} images a second"),
             (self.max_memory_mib, lambda x: f"at most {x:,g} MiB of memory"),
@@ -129,7 +129,9 @@ class RuleFinding:
 class MoneyFinding:
     """Where one device is cheaper than another. Seconds are those of an image or a run on each.
 
-    `hourly`: the cheaper by the hour, at any number; None where an hour of one has no price. `monthly`: the
+    `hourly`: the cheaper by the hour, at any number, surely where `hourly_verdict` is FASTER; None where an
+    hour of one has no price. `hourly_ratio`: how many times as cheap it is, `hourly_interval` with its
+    interval; `hourly_why` says why there is no verdict. `monthly`: the
     least number a month from which the dear one costs less, whole machines rented by the month; `against`
     says whether the cheap one is rented by the month or by the hour. `low` and `high` follow from the ends
     of both intervals; None: never.
@@ -140,6 +142,9 @@ class MoneyFinding:
     unit: Literal["image", "training run"]
     hourly: str | None
     hourly_ratio: float | None
+    hourly_interval: Interval | None = None
+    hourly_verdict: Verdict | None = None
+    hourly_why: str = ""
     against: Literal["month", "hour"] | None = None
     monthly: int | None = None
     low: int | None = None
@@ -152,7 +157,8 @@ class MoneyFinding:
 class Advice:
     """What to run of one work. `objective` is what was minimised; `margin` how many times as good the choice
     is as the runner-up. `changes`: what would change the answer; `unknown`: (what is not known from these
-    measurements, the command that would find out). `options` are all cases, best first; `limits` the given ones in words."""
+    measurements, the command that would find out). `options` are all cases, best first; `limits` are
+    those that were given, in words."""
 
     task: Task
     name: str
