@@ -394,3 +394,34 @@ def test_images_a_month_from_which_the_dear_device_pays() -> None:
 def test_a_file_without_the_task_is_the_users_error() -> None:
     with pytest.raises(UserError, match="no case to infer"):
         advise(result((a_case(), 20.0, "as-written")), task="infer")
+    with pytest.raises(UserError, match="--max-p99 is of single calls, so of inference"):
+        advise(result((a_case(), 20.0, "as-written")), Limits(max_p99_s=0.02))
+
+
+def test_a_latency_that_no_call_kept_fails_although_its_quantile_has_no_interval() -> None:
+    one = infer_case()
+    results = inference([served(one, 0, 2.0, [2.0] * 40, name="eager")])
+    found = only(results, Limits(max_p99_s=1e-6))
+    assert found.options[0].fit == "fails" and "no case keeps to the limits" in found.sentences[0]
+    assert "every one of 40 calls took 2.0 ms or more" in found.sentences[1]
+    assert only(results, Limits(max_p99_s=0.0025)).options[0].fit == "open"
+
+
+def test_what_accuracy_and_memory_are_is_said_in_words() -> None:
+    drawn, trained = infer_case(precision="fp16"), infer_case(precision="fp16", weights="sha256:1")
+    check = {"agreement": {"found": 0.99, "ok": True, "note": ""}}
+    labelled = check | {"accuracy": {"asked": 0.9, "found": 0.897, "ok": True, "note": ""}}
+    said = [
+        only(inference(calls(c, 1.0, 2.0, "eager"), extra=[checked(c, k)]), Limits(max_accuracy_drop=0.02))
+        .options[0].limits[0].said
+        for c, k in ((drawn, check), (trained, check), (trained, labelled))
+    ]  # fmt: skip
+    assert said == [
+        "1.00 points at most (agreement with FP32 99.00 %; random weights)",
+        "1.00 points at most (agreement with FP32 99.00 %)",
+        "0.30 points of accuracy (89.70 %, FP32 90.00 %)",
+    ]
+    sim = a_case(device="sim:gpu")
+    results = result((sim, 5.0, "as-written"), memory={"sim_allocated_peak_cold_mib": 900.0})
+    (kept,) = only(results, Limits(max_memory_mib=1000.0)).options[0].limits
+    assert kept.said == "900 MiB (simulated)"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from breakeven.analysis.advise_devices import money_of, priced_pairs
 from breakeven.analysis.advise_family import Judged, Versus, judged, versus
 from breakeven.analysis.advise_findings import Advice, Limits, Option, Prices, RuleFinding
-from breakeven.analysis.advise_options import Candidate, candidate
+from breakeven.analysis.advise_options import DROP, Candidate, candidate
 from breakeven.analysis.advise_phrases import changes_of, sentences_of
 from breakeven.analysis.advise_rules import asked_of, begin, finding, more
 from breakeven.analysis.cases import Measured, measured_cases
@@ -53,7 +53,7 @@ def advise(
     cases = [m for m in measured_cases(kept) if show_all or m.finding.in_study]
     cases = [m for m in cases if task in (None, m.case.work.task)]
     if not cases:
-        raise UserError(f"{results.path} has no case" + (f" to {task}" if task else ""))
+        raise UserError(f"{results.path} has no case" + (f" to {task}" if task else "") + _about(limits))
     served = {one.finding.case_id: one for one in served_cases(cases, kept, [])}
     found = []
     for mine in _groups(cases):
@@ -83,6 +83,15 @@ def _asked(limits: Limits, task: Task | None) -> Task | None:
     if (serves and (trains or task == "train")) or (trains and task == "infer"):
         raise UserError("single calls are of inference, epochs and an accuracy to reach of training: ask one")
     return "infer" if serves else "train" if trains else task
+
+
+def _about(limits: Limits) -> str:
+    """Why a file of the other task has none: which limit asked for this one."""
+    if limits.max_p99_s is not None:
+        return ": --max-p99 is of single calls, so of inference"
+    if limits.accuracy is not None or limits.epochs is not None:
+        return ": --epochs and --accuracy are of training"
+    return ""
 
 
 def _groups(cases: Sequence[Measured]) -> list[list[Measured]]:
@@ -199,7 +208,7 @@ def _undecided(cases: Sequence[Candidate], limits: Limits, task: Task) -> list[t
 
 
 def _find_out(c: Candidate, limit: str) -> str:
-    if limit == "accuracy":
+    if limit == DROP:
         full = "--weights FILE"
         if c.measured.case.work.task == "train":
             full = f"{'' if c.full else '--full '}--set full_replicates=3"
