@@ -11,6 +11,7 @@ from breakeven.analysis.inference import Served
 from breakeven.analysis.inference_findings import Outputs
 from breakeven.stats import Interval
 
+DROP = "accuracy drop"
 PLAIN = ("fp32", "default")
 SAME = 0.99
 """Agreement from which a case in FP32 computes what FP32 does: the few others are near ties."""
@@ -51,33 +52,40 @@ def served_drop(m: Measured, served: Served, limit: float) -> Kept:
     o = served.finding.outputs
     if o.random:
         said = "-" if o.agreement is None else f"by agreement: {agreement(o)}"
-        return Kept(limit="accuracy", fit="open", said=said, why=RANDOM)
+        return Kept(limit=DROP, fit="open", said=said, why=RANDOM)
     if _labelled(o):
         return _by_accuracy(m, o, limit)
     if o.agreement is None:
         why = o.reasons.get("agreement", NO_LABELS)
-        return Kept(limit="accuracy", fit="open", said="-", why=why)
+        return Kept(limit=DROP, fit="open", said="-", why=why)
     said = f"by agreement: {agreement(o)}"
     if not o.images:
-        return Kept(limit="accuracy", fit="open", said=said, why=UNCOUNTED)
+        return Kept(limit=DROP, fit="open", said=said, why=UNCOUNTED)
     differ = stats.share_interval(round((1 - o.agreement) * o.images), o.images)
-    said += f"; others [{100 * differ.low:.2f}, {100 * differ.high:.2f}] %"
+    said = f"at most {100 * differ.high:.2f} points, {said}"
     if differ.high <= limit or _is_plain(m, o):
-        return Kept(limit="accuracy", fit="meets", said=said)
-    return Kept(limit="accuracy", fit="open", said=said, why=NO_LABELS)
+        return Kept(limit=DROP, fit="meets", said=said)
+    return Kept(limit=DROP, fit="open", said=said, why=NO_LABELS)
 
 
 def _by_accuracy(m: Measured, o: Outputs, limit: float) -> Kept:
     """The change with its binomial interval; a limit inside of it is open."""
     change = _change(o)
     if change is None:
-        return Kept(limit="accuracy", fit="open", said=_accuracies(o), why=UNCOUNTED)
-    bounds = f"[{100 * change.low:+.2f}, {100 * change.high:+.2f}]"
-    said = f"{_accuracies(o)}: {100 * change.estimate:+.2f} points {bounds} of {change.n:,} images"
+        return Kept(limit=DROP, fit="open", said=_accuracies(o), why=UNCOUNTED)
+    said = f"{drop_words(change)} ({_accuracies(o)}, {change.n:,} images)"
     fit: Fit = "meets" if change.low >= -limit else "fails" if change.high < -limit else "open"
     if fit == "open" and change.high >= 0 and _is_plain(m, o):
         fit = "meets"
-    return Kept(limit="accuracy", fit=fit, said=said, why=OPEN if fit == "open" else "")
+    return Kept(limit=DROP, fit=fit, said=said, why=OPEN if fit == "open" else "")
+
+
+def drop_words(change: Interval) -> str:
+    """A change of accuracy (a share, with its interval) as the drop that it is, or that none was seen."""
+    low, drop, high = (100 * x for x in (-change.high, -change.estimate, -change.low))
+    if drop > 0:
+        return f"{drop:.2f} points [{low:.2f}, {high:.2f}]"
+    return "none" if high <= 0 else f"none seen, at most {high:.2f} points"
 
 
 def _change(o: Outputs) -> Interval | None:
@@ -104,4 +112,4 @@ def _labelled(o: Outputs) -> bool:
 
 
 def _accuracies(o: Outputs) -> str:
-    return f"{100 * (o.accuracy or 0.0):.4g} % right, FP32 {100 * (o.fp32_accuracy or 0.0):.4g} %"
+    return f"accuracy {100 * (o.accuracy or 0.0):.4g} %, FP32 {100 * (o.fp32_accuracy or 0.0):.4g} %"

@@ -43,7 +43,8 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
     for why in dict.fromkeys(why for _, why in a.left_out):
         yield f"Left out: {', '.join(name for name, own in a.left_out if own == why)}: {why}."
     for text, command in a.unknown[:MOST_UNKNOWN]:
-        yield f"Unknown from these measurements: {text}. Find out: {command}"
+        how = f"Find out: {command}" if command else "More processes do not tell: more labelled images would."
+        yield f"Unknown from these measurements: {text}. {how}"
     if len(a.unknown) > MOST_UNKNOWN:
         yield f"{len(a.unknown) - MOST_UNKNOWN} more unknown, in --json."
     if (
@@ -159,8 +160,7 @@ def money_sentence(m: MoneyFinding) -> str:
     parts = []
     plural = f"{m.unit}s"
     if m.hourly is not None and m.hourly_ratio is not None:
-        factor = max(m.hourly_ratio, 1 / m.hourly_ratio)
-        parts.append(f"by the hour {m.hourly} is the cheaper, by {factor:.2g}x, for any number of {plural}")
+        parts.append(_hourly(m, m.hourly, m.hourly_ratio, plural))
     if m.against is None:
         if m.reason:
             parts.append(m.reason)
@@ -176,3 +176,16 @@ def money_sentence(m: MoneyFinding) -> str:
             f"{m.dear} by the month is cheaper than {other} from {m.monthly:,} {plural} a month{bounds}"
         )
     return f"Money: {m.dear} against {m.cheap}: {'; '.join(parts)}."
+
+
+def _hourly(m: MoneyFinding, cheaper: str, point: float, plural: str) -> str:
+    """Which is the cheaper by the hour, only where that can be told."""
+    if m.hourly_interval is None:
+        return f"by the hour {cheaper} is about {point:.2f}x as cheap; no verdict: {m.hourly_why}"
+    shown = units.format_ratio_interval(m.hourly_interval)
+    match m.hourly_verdict:
+        case Verdict.FASTER:
+            return f"by the hour {cheaper} is the cheaper for any number of {plural}: {shown} as cheap"
+        case Verdict.SAME:
+            return f"by the hour both cost the same within 3 %: {cheaper} is {shown} as cheap"
+    return f"by the hour {cheaper} is {shown} as cheap: which is the cheaper cannot be told"

@@ -8,31 +8,29 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 
-from breakeven import stats, units
+from breakeven import units
 from breakeven.analysis import naming
+from breakeven.analysis.advise_family import Judged, Versus, versus
 from breakeven.analysis.advise_findings import RuleFinding
 from breakeven.analysis.advise_options import Candidate
-from breakeven.analysis.ratios import FEWEST, MARGIN, apart, one_unit
+from breakeven.analysis.ratios import FEWEST
 from breakeven.catalog.rules import Rule, rules
 from breakeven.records.case import Case
 from breakeven.records.tuning import presets
+from breakeven.stats import Verdict
 
-NOT_IN_TURN = "the two were not measured in turn"
 MOST_ADDED = 100
 """Processes beyond which nobody is asked to add more."""
 
 
-def ruled(chosen: Candidate, pool: Sequence[Candidate]) -> list[RuleFinding]:
-    """What every rule of the task says of the choice; none where its axis does not apply."""
+def asked_of(chosen: Candidate, pool: Sequence[Candidate]) -> list[tuple[Rule, Versus | None]]:
+    """Every rule of the task whose axis applies to the choice, with the comparison that decides it."""
     case = chosen.measured.case
     mine = [rule for rule in rules() if rule.of(case.work.task) and _applies(rule, case)]
     others = [_best_other(rule, chosen, pool) for rule in mine]
-    ratios = [None if other is None else ratio_of(other, chosen) for other in others]
-    adjusted = iter(stats.holm([r.p_value for r in ratios if r is not None]))
-    tests = sum(r is not None for r in ratios)
     return [
-        _finding(rule, chosen, other, ratio, next(adjusted) if ratio is not None else 1.0, tests)
-        for rule, other, ratio in zip(mine, others, ratios, strict=True)
+        (rule, None if other is None else versus(other, chosen))
+        for rule, other in zip(mine, others, strict=True)
     ]
 
 
@@ -41,19 +39,6 @@ def _applies(rule: Rule, case: Case) -> bool:
     if rule.rule == "workers":
         return case.tuning.workers is not None
     return rule.rule != "threads" or case.device.kind == "cpu"
-
-
-def ratio_of(base: Candidate, chosen: Candidate) -> stats.Ratio | None:
-    """base seconds / chosen seconds, paired by replicate on the unit that both share."""
-    a, b = one_unit(base.seconds, chosen.seconds)
-    looks = sorted({*base.measured.looks, *chosen.measured.looks})
-    return stats.paired_ratio(a, b, looks=looks) if a and b else None
-
-
-def in_turn(base: Candidate, chosen: Candidate) -> bool:
-    """Whether the two were measured in turn (R13): most of their processes by one parent, step by step."""
-    shared = [key for key in base.seconds if key in chosen.seconds]
-    return base.full or not apart(base.measured, chosen.measured, shared)
 
 
 def differing(one: Case, other: Case) -> set[str]:
@@ -89,44 +74,35 @@ def _best_other(rule: Rule, chosen: Candidate, pool: Sequence[Candidate]) -> Can
     return min(others, key=lambda c: c.option.seconds_point, default=None)
 
 
-def _finding(
-    rule: Rule,
-    chosen: Candidate,
-    other: Candidate | None,
-    ratio: stats.Ratio | None,
-    p_adjusted: float,
-    tests: int,
-) -> RuleFinding:
+def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged) -> RuleFinding:
+    """What the rule says of the choice, by the verdict of its comparison."""
     value = value_of(rule, chosen)
-    if other is None:
+    if found is None:
         return RuleFinding(
             rule=rule.rule, answer="open", text=rule.open.format(value=value), command=_command(rule, chosen)
         )
+    other = found.base
     names = {"value": value, "other": value_of(rule, other)}
-    found = RuleFinding(
+    said = RuleFinding(
         rule=rule.rule,
         answer="open",
         text=rule.says.format(**names),
-        ratio=ratio.interval if ratio else None,
+        ratio=found.ratio.interval if found.ratio else None,
         other_id=other.option.case_id,
         evidence=chosen.option.evidence + other.option.evidence,
     )
-    if not in_turn(other, chosen):
-        return dataclasses.replace(found, text=f"{found.text}: {NOT_IN_TURN}", command=more(chosen, FEWEST))
-    if ratio is None or ratio.interval.n < FEWEST:
-        text = f"{found.text}: too few processes in common for a verdict"
-        return dataclasses.replace(found, text=text, command=more(chosen, FEWEST))
-    verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
-    shown = units.format_ratio_interval(ratio.interval)
-    found = dataclasses.replace(found, verdict=verdict)
-    match verdict:
-        case stats.Verdict.FASTER:
-            return dataclasses.replace(found, answer="holds", text=f"{found.text}: {shown} as fast")
-        case stats.Verdict.UNCERTAIN:
-            needed = stats.processes_to_decide(ratio, margin=MARGIN, tests=tests)
+    if found.ratio is None:
+        return dataclasses.replace(said, text=f"{said.text}: {found.why}", command=more(chosen, FEWEST))
+    shown = units.format_ratio_interval(found.ratio.interval)
+    said = dataclasses.replace(said, verdict=judged.verdict)
+    match judged.verdict:
+        case Verdict.FASTER:
+            return dataclasses.replace(said, answer="holds", text=f"{said.text}: {shown} as fast")
+        case Verdict.UNCERTAIN:
+            needed = judged.needed
             command = more(chosen, needed) if needed and needed <= MOST_ADDED else None
-            return dataclasses.replace(found, text=f"{found.text}: cannot be told, {shown}", command=command)
-    return dataclasses.replace(found, answer="does not hold", text=f"{rule.denies.format(**names)} ({shown})")
+            return dataclasses.replace(said, text=f"{said.text}: cannot be told, {shown}", command=command)
+    return dataclasses.replace(said, answer="does not hold", text=f"{rule.denies.format(**names)} ({shown})")
 
 
 def value_of(rule: Rule, c: Candidate) -> str:

@@ -25,11 +25,17 @@ def advice_report(found: Sequence[Advice]) -> Report:
         title="Advice",
         banner=banner,
         badge="simulated" if banner else "",
-        facts=tuple(dict.fromkeys(clean(a.source) for a in found)),
+        facts=tuple(dict.fromkeys(clean(fact) for a in found for fact in (a.source, *_asked(a)))),
         sentences=tuple(_spaced([[clean(s) for s in a.sentences if s != banner] for a in found])),
         sections=tuple(section for a in found if (section := _options(a)) is not None),
         footnotes=tuple(_cited(a) for a in found if a.choice is not None),
     )
+
+
+def _asked(a: Advice) -> Iterator[str]:
+    """The limits as they were understood, each with its unit."""
+    if a.limits:
+        yield f"limits: {'; '.join(a.limits)}"
 
 
 def _spaced(groups: Sequence[Sequence[str]]) -> Iterator[str]:
