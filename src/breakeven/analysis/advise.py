@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from breakeven.analysis.advise_devices import money_of, priced_pairs
 from breakeven.analysis.advise_family import Judged, Versus, judged, versus
 from breakeven.analysis.advise_findings import Advice, Limits, Option, Prices, RuleFinding
-from breakeven.analysis.advise_options import DROP, Candidate, candidate
+from breakeven.analysis.advise_options import Candidate, candidate
+from breakeven.analysis.advise_outputs import DROP
 from breakeven.analysis.advise_phrases import changes_of, sentences_of
 from breakeven.analysis.advise_rules import asked_of, begin, finding, more
 from breakeven.analysis.cases import Measured, measured_cases
