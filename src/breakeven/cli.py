@@ -557,6 +557,7 @@ def compare(
     across_machines: Annotated[
         bool, typer.Option("--across-machines", help="The two may be of different machines; no gate.")
     ] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", metavar="FILE", help="Also write it: .md (GitHub), .txt or .json.")
     ] = None,
@@ -572,7 +573,9 @@ def compare(
             raise UsageError(f"--by takes {', '.join(AXES)}, not {by!r}")
         if len(results) != 1 or fail_if_slower or strict or confirm or across_machines:
             raise UsageError("--by compares within one RESULTS, without a gate")
-        _print_comparison(api.compare_by(_read(results[0]), by), out, as_json=as_json, quiet=quiet)
+        _print_comparison(
+            api.compare_by(_read(results[0]), by, show_all=show_all), out, as_json=as_json, quiet=quiet
+        )
         return OK
     if len(results) != 2:
         raise UsageError(
@@ -582,7 +585,9 @@ def compare(
     if threshold is None and (strict or confirm):
         raise UsageError("--strict and --confirm are of the gate: add --fail-if-slower 5%")
     base, new = (_read(name) for name in results)
-    found = api.compare(base, new, fail_if_slower=threshold, strict=strict, across=across_machines)
+    found = api.compare(
+        base, new, fail_if_slower=threshold, strict=strict, across=across_machines, show_all=show_all
+    )
     if confirm and found.suspects:
         found = api.confirmed(found, base, _measured_again(new, found.suspects, quiet=quiet))
     _print_comparison(found, out, as_json=as_json, quiet=quiet)

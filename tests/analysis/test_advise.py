@@ -23,7 +23,7 @@ from breakeven.records.lines import Attempt
 from breakeven.records.tuning import preset
 from breakeven.stats import Verdict
 
-from .conftest import a_case, a_machine, a_study, file_of, full, sampled
+from .conftest import a_case, a_machine, a_study, an_attempt, file_of, full, sampled
 from .inference_lines import checked, infer_case, served
 
 EUR = Prices(currency="EUR", devices={"cpu": Price(hour=1.0), "cuda": Price(hour=10.0)})
@@ -420,6 +420,28 @@ def test_earlier_cases_of_a_file_are_asked_for() -> None:
     hidden, shown = only(results).choice, only(results, show_all=True).choice
     assert hidden is not None and shown is not None
     assert (hidden.case_id, shown.case_id) == (new.case_id, old.case_id)
+
+
+def test_find_out_asks_for_nothing_that_the_file_holds_or_that_cannot_be() -> None:
+    def command(found: Advice, rule: str) -> str | None:
+        return next(r for r in found.rules if r.rule == rule).command
+
+    old, new = a_case(device="cuda:0"), a_case()
+    lines = [sampled(c, i, ms) for c, ms in ((old, 5.0), (new, 20.0)) for i in range(3)]
+    found = only(file_of(a_study([old]), a_study([new]), a_machine(), *lines))
+    assert found.hidden == 1
+    assert command(found, "device") == "breakeven advise demo/results.jsonl --all"
+    # A machine without a GPU; a case that failed was tried; a simulated device has no other runtime.
+    plain = result((a_case(), 20.0, "as-written"))
+    assert command(only(plain), "device") is None
+    failed = an_attempt(tuned(precision="bf16"), outcome="unsupported", reason="no bf16 here")
+    tried = file_of(a_study([new, failed.case]), a_machine(), *lines[3:], failed)
+    assert command(only(tried), "precision") is None
+    with_gpu = file_of(a_study([new]), a_machine(gpus=[{"name": "B"}]), *lines[3:])
+    assert "--device cpu,cuda:0" in str(command(only(with_gpu), "device"))
+    sim = only(result((infer_case(device="sim:gpu:bf16=2"), 5.0, "eager")))
+    assert command(sim, "device") is None and "onnxruntime" not in str(command(sim, "runtime"))
+    assert sim.choice is not None and sim.choice.label.split()[0] == "sim:gpu"
 
 
 def test_limits_say_which_task_they_are_about() -> None:

@@ -7,15 +7,16 @@ unknown, with the command that would find out.
 import dataclasses
 from collections.abc import Sequence
 
+from breakeven.analysis import naming
 from breakeven.analysis.advise_devices import money_of, priced_pairs
 from breakeven.analysis.advise_family import Judged, Versus, judged, versus
 from breakeven.analysis.advise_findings import Advice, Limits, Option, Prices, RuleFinding
 from breakeven.analysis.advise_options import Candidate, candidate
 from breakeven.analysis.advise_outputs import DROP
 from breakeven.analysis.advise_phrases import changes_of, sentences_of
-from breakeven.analysis.advise_rules import asked_of, begin, finding, more
+from breakeven.analysis.advise_rules import Known, asked_of, begin, finding, more
 from breakeven.analysis.cases import Measured, measured_cases
-from breakeven.analysis.compare_sides import words_of
+from breakeven.analysis.compare_sides import words_by_case
 from breakeven.analysis.inference import served_cases
 from breakeven.analysis.integrity import believed
 from breakeven.errors import UserError
@@ -51,8 +52,9 @@ def advise(
     task = _asked(limits, task)
     kept, _ = believed(results)
     attempts = {a.attempt_id: a for a in kept.attempts}
-    cases = [m for m in measured_cases(kept) if show_all or m.finding.in_study]
-    cases = [m for m in cases if task in (None, m.case.work.task)]
+    every = [m for m in measured_cases(kept) if task in (None, m.case.work.task)]
+    cases = [m for m in every if show_all or m.finding.in_study]
+    known = Known(cases=tuple(every), source=results.path, gpus=_gpus(kept))
     if not cases:
         raise UserError(f"{results.path} has no case" + (f" to {task}" if task else "") + _about(limits))
     served = {one.finding.case_id: one for one in served_cases(cases, kept, [])}
@@ -69,12 +71,23 @@ def advise(
         left_out = [
             (names[m.finding.case_id], why) for m in mine if isinstance(why := made[m.finding.case_id], str)
         ]
-        advice = _advice(mine, pool, limits, prices, co2_g_per_kwh)
+        advice = _advice(mine, pool, limits, prices, co2_g_per_kwh, known)
         advice = dataclasses.replace(
-            advice, left_out=tuple(left_out), source=results.path, limits=limits.said
+            advice,
+            left_out=tuple(left_out),
+            source=results.path,
+            limits=limits.said,
+            hidden=len(every) - len(cases),
         )
         found.append(dataclasses.replace(advice, sentences=tuple(sentences_of(advice, limits))))
     return found
+
+
+def _gpus(results: Results) -> bool:
+    """Whether a machine of the file has a GPU that a command could run on."""
+    return any(line.platform.get("gpus") for line in results.fingerprints) or any(
+        a.device.kind == "cuda" for a in results.attempts
+    )
 
 
 def _asked(limits: Limits, task: Task | None) -> Task | None:
@@ -106,7 +119,7 @@ def _groups(cases: Sequence[Measured]) -> list[list[Measured]]:
 
 def _names(cases: Sequence[Measured]) -> dict[str, str]:
     """Case id -> its device and tuning always, and what else tells it from the others of its group."""
-    words = {m.finding.case_id: words_of(m)[1:] for m in cases}
+    words = {key: mine[1:] for key, mine in words_by_case(cases).items()}
     kept = [i for i in range(6) if i < 2 or len({w[i] for w in words.values()}) > 1]
     return {key: " ".join(mine[i] for i in kept if mine[i]) for key, mine in words.items()}
 
@@ -117,6 +130,7 @@ def _advice(
     limits: Limits,
     prices: Prices | None,
     co2: float | None,
+    known: Known,
 ) -> Advice:
     work = mine[0].case.work
     priced = prices is not None and bool(pool) and all(c.option.cost is not None for c in pool)
@@ -133,7 +147,7 @@ def _advice(
         simulated=any(m.finding.simulated for m in mine),
     )
     if prices is not None and not priced and pool:
-        odd = next(c.option.device_label for c in pool if c.option.cost is None)
+        odd = next(naming.short(c.option.device_label) for c in pool if c.option.cost is None)
         advice = dataclasses.replace(advice, reasons={"cost": f"no price of {odd}"})
     if not fitting:
         return dataclasses.replace(advice, unknown=tuple(_undecided(pool, limits, work.task)))
@@ -145,7 +159,7 @@ def _advice(
     told = iter(judged([*margins, *(found for _, found in asked if found is not None), *hours]))
     for found in margins:
         advice = _with_margin(advice, found, next(told))
-    rules = [finding(rule, chosen, found, next(told) if found else UNASKED) for rule, found in asked]
+    rules = [finding(rule, chosen, found, next(told) if found else UNASKED, known) for rule, found in asked]
     task, second = work.task, advice.runner_up
     advice = dataclasses.replace(
         advice,
@@ -211,6 +225,8 @@ def _find_out(c: Candidate, limit: str) -> str:
     """The command that would tell; "" where the images of the data's test set are too few for any."""
     if limit == DROP and c.served is not None and c.measured.case.work.weights is not None:
         return begin(c) if c.served.finding.outputs.agreement is None else ""
+    if limit == DROP and c.measured.finding.simulated:
+        return ""  # a simulated net learns nothing and takes no weights
     if limit == DROP:
         full = "--weights FILE"
         if c.measured.case.work.task == "train":

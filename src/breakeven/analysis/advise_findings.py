@@ -158,7 +158,7 @@ class Advice:
     """What to run of one work. `objective` is what was minimised; `margin` how many times as good the choice
     is as the runner-up. `changes`: what would change the answer; `unknown`: (what is not known from these
     measurements, the command that would find out). `options` are all cases, best first; `limits` are
-    those that were given, in words."""
+    those that were given, in words; `hidden` counts the file's cases that its latest study no longer has."""
 
     task: Task
     name: str
@@ -181,6 +181,7 @@ class Advice:
     simulated: bool = False
     source: str = ""
     limits: tuple[str, ...] = ()
+    hidden: int = 0
     sentences: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 

@@ -6,6 +6,7 @@ Knows nothing about how a choice is made.
 from collections.abc import Iterator, Sequence
 
 from breakeven import units
+from breakeven.analysis import naming
 from breakeven.analysis.advise_findings import Advice, Limits, MoneyFinding, Option, Prices
 from breakeven.stats import Verdict
 
@@ -43,8 +44,7 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
     for why in dict.fromkeys(why for _, why in a.left_out):
         yield f"Left out: {', '.join(name for name, own in a.left_out if own == why)}: {why}."
     for text, command in a.unknown[:MOST_UNKNOWN]:
-        how = f"Find out: {command}" if command else "More processes do not tell: more labelled images would."
-        yield f"Unknown from these measurements: {text}. {how}"
+        yield f"Unknown from these measurements: {text}.{f' Find out: {command}' if command else ''}"
     if len(a.unknown) > MOST_UNKNOWN:
         yield f"{len(a.unknown) - MOST_UNKNOWN} more unknown, in --json."
     if (
@@ -150,7 +150,7 @@ def _price_change(a: Advice, ordered: Sequence[Option], prices: Prices) -> Itera
     if others and price is not None and others[0].cost is not None:
         limit = price.an_hour * others[0].cost / choice.cost
         yield (
-            f"Above {money(limit)} {prices.currency} an hour for {choice.device_label} "
+            f"Above {money(limit)} {prices.currency} an hour for {naming.short(choice.device_label)} "
             f"(now {money(price.an_hour)}) it would be {others[0].label}."
         )
 
@@ -159,23 +159,25 @@ def money_sentence(m: MoneyFinding) -> str:
     """Where a dearer device pays."""
     parts = []
     plural = f"{m.unit}s"
+    names = naming.short_labels([m.dear, m.cheap])
+    dear, cheap = names[m.dear], names[m.cheap]
     if m.hourly is not None and m.hourly_ratio is not None:
-        parts.append(_hourly(m, m.hourly, m.hourly_ratio, plural))
+        parts.append(_hourly(m, names[m.hourly], m.hourly_ratio, plural))
     if m.against is None:
         if m.reason:
             parts.append(m.reason)
     elif m.monthly is None:
         best = f" (at the best ends of both intervals from {m.low:,} {plural})" if m.low is not None else ""
-        parts.append(f"rented by the month {m.dear} is never the cheaper{best}")
+        parts.append(f"rented by the month {dear} is never the cheaper{best}")
     else:
         bounds = ""
         if m.low is not None:
             bounds = f" [{m.low:,}, {f'{m.high:,}' if m.high is not None else 'never'}]"
-        other = f"{m.cheap} by the {m.against}"
+        other = f"{cheap} by the {m.against}"
         parts.append(
-            f"{m.dear} by the month is cheaper than {other} from {m.monthly:,} {plural} a month{bounds}"
+            f"{dear} by the month is cheaper than {other} from {m.monthly:,} {plural} a month{bounds}"
         )
-    return f"Money: {m.dear} against {m.cheap}: {'; '.join(parts)}."
+    return f"Money: {dear} against {cheap}: {'; '.join(parts)}."
 
 
 def _hourly(m: MoneyFinding, cheaper: str, point: float, plural: str) -> str:

@@ -7,20 +7,34 @@ them.
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from breakeven import units
 from breakeven.analysis import naming
 from breakeven.analysis.advise_family import Judged, Versus, versus
 from breakeven.analysis.advise_findings import RuleFinding
 from breakeven.analysis.advise_options import Candidate
+from breakeven.analysis.cases import Measured
 from breakeven.analysis.ratios import FEWEST
 from breakeven.catalog.rules import Rule, rules
 from breakeven.records.case import Case
 from breakeven.records.tuning import presets
 from breakeven.stats import Verdict
 
+SIM_PRESETS = "eager,channels-last,compiled"
+"""What a simulated device can do of inference: it has no runtime besides its own."""
 MOST_ADDED = 100
 """Processes beyond which nobody is asked to add more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What the file holds besides the cases that compete: all `cases`, those of earlier studies too; `gpus`:
+    whether its machine has one."""
+
+    cases: tuple[Measured, ...]
+    source: str
+    gpus: bool
 
 
 def asked_of(chosen: Candidate, pool: Sequence[Candidate]) -> list[tuple[Rule, Versus | None]]:
@@ -74,15 +88,14 @@ def _best_other(rule: Rule, chosen: Candidate, pool: Sequence[Candidate]) -> Can
     return min(others, key=lambda c: c.option.seconds_point, default=None)
 
 
-def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged) -> RuleFinding:
+def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged, known: Known) -> RuleFinding:
     """What the rule says of the choice, by the verdict of its comparison."""
-    value = value_of(rule, chosen)
     if found is None:
-        return RuleFinding(
-            rule=rule.rule, answer="open", text=rule.open.format(value=value), command=_command(rule, chosen)
-        )
+        return _alone(rule, chosen, known)
     other = found.base
-    names = {"value": value, "other": value_of(rule, other)}
+    value, against = value_of(rule, chosen), value_of(rule, other)
+    short = naming.short_labels([value, against])
+    names = {"value": short[value], "other": short[against]}
     said = RuleFinding(
         rule=rule.rule,
         answer="open",
@@ -105,9 +118,28 @@ def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged)
     return dataclasses.replace(said, answer="does not hold", text=f"{rule.denies.format(**names)} ({shown})")
 
 
+def _alone(rule: Rule, chosen: Candidate, known: Known) -> RuleFinding:
+    """What to do where no case stands beside the choice: show what the file has, or measure what it lacks."""
+    value = value_of(rule, chosen)
+    here = chosen.measured.case
+    held = [m for m in known.cases if m.case != here and _allowed(rule, here, m.case)]
+    found = RuleFinding(rule=rule.rule, answer="open", text=rule.open.format(value=naming.short(value)))
+    earlier = [m for m in held if not m.finding.in_study and not m.finding.failure]
+    if earlier and chosen.measured.finding.in_study:
+        names = ", ".join(dict.fromkeys(_value(rule, m) for m in earlier))
+        text = f"{found.text} by the file's latest study, {names} by earlier ones"
+        return dataclasses.replace(
+            found, text=text, command=f"breakeven advise {shlex.quote(known.source)} --all"
+        )
+    return dataclasses.replace(found, command=_command(rule, chosen, held, known))
+
+
 def value_of(rule: Rule, c: Candidate) -> str:
     """What a case has on the rule's axis, in a word."""
-    m = c.measured
+    return _value(rule, c.measured)
+
+
+def _value(rule: Rule, m: Measured) -> str:
     tuning, work = m.case.tuning, m.case.work
     values: Mapping[str, object] = {
         "device": m.finding.device_label,
@@ -138,13 +170,30 @@ def begin(c: Candidate, *, without: str = "") -> str:
     return " ".join(["breakeven run", shlex.quote(work.model), *infer, *told, *full])
 
 
-def _command(rule: Rule, c: Candidate) -> str:
+def _command(rule: Rule, c: Candidate, held: Sequence[Measured], known: Known) -> str | None:
+    """The command that measures what this machine can do and the file does not hold (`held` failed, or has no
+    number); None where nothing is left."""
+    m = c.measured
     values = rule.values.split(",")
+    if m.finding.simulated:
+        if rule.rule in ("device", "threads", "workers"):
+            return None  # other planted devices are no other places to run
+        values = SIM_PRESETS.split(",") if rule.rule == "runtime" else values
     if rule.rule == "device":
-        values = [v for v in values if v.partition(":")[0] != c.measured.case.device.kind]
+        values = [v for v in values if v.partition(":")[0] != m.case.device.kind]
+        values = [v for v in values if known.gpus or not v.startswith("cuda")]
+    if rule.rule == "runtime" and m.case.device.kind == "cuda":
+        values = [v for v in values if v != "openvino"]  # it computes on CPUs
+    here = value_of(rule, c)
+    tried = {here, *(_value(rule, one) for one in held), *(one.preset for one in (m, *held))}
+    left = [v for v in values if v not in tried]
+    if not left:
+        return None
     if rule.rule in ("device", "precision"):
-        values = list(dict.fromkeys([value_of(rule, c), *values]))
-    return f"{begin(c, without=rule.flag)} {rule.flag} {shlex.quote(','.join(values))}"
+        left = [m.finding.device_label if rule.rule == "device" else here, *left]
+    elif m.preset in values:
+        left = [v for v in values if v == m.preset or v in left]
+    return f"{begin(c, without=rule.flag)} {rule.flag} {shlex.quote(','.join(left))}"
 
 
 def more(c: Candidate, processes: int) -> str:

@@ -33,9 +33,11 @@ def advice_report(found: Sequence[Advice]) -> Report:
 
 
 def _asked(a: Advice) -> Iterator[str]:
-    """The limits as they were understood, each with its unit."""
+    """The limits as they were understood, each with its unit; how many cases are not looked at."""
     if a.limits:
         yield f"limits: {'; '.join(a.limits)}"
+    if a.hidden:
+        yield f"{a.hidden:,} case{'' if a.hidden == 1 else 's'} of earlier studies hidden (--all)"
 
 
 def _spaced(groups: Sequence[Sequence[str]]) -> Iterator[str]:
