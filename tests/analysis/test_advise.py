@@ -498,3 +498,57 @@ def test_what_accuracy_and_memory_are_is_said_in_words() -> None:
     results = result((sim, 5.0, "as-written"), memory={"sim_allocated_peak_cold_mib": 900.0})
     (kept,) = only(results, Limits(max_memory_mib=1000.0)).options[0].limits
     assert kept.said == "900 MiB (simulated)"
+
+
+def test_the_choice_and_the_runner_up_carry_their_flags() -> None:
+    hot, shared = tuned(), tuned(layout="channels-last")
+    lines = [sampled(hot, i, 10.0, flags=("throttled", "not_steady") if i < 2 else ()) for i in range(4)]
+    lines += [
+        sampled(shared, i, 20.0, name="channels-last", flags=("contended",) if i < 2 else ())
+        for i in range(4)
+    ]
+    study = a_study([hot, shared], {"replicates": 4, "max_replicates": 4})
+    found = only(file_of(study, a_machine(), *lines))
+    assert found.choice is not None and found.runner_up is not None
+    assert found.choice.flags == {"not_steady": 2, "throttled": 2, "unchecked": 4}
+    assert found.runner_up.flags == {"contended": 2, "unchecked": 4}
+    mine, other = (s for s in found.sentences if s.startswith("Flags of"))
+    assert "throttled (2 of 4): heat" in mine and "unchecked: what ran was not verified" in mine
+    assert other.startswith("Flags of the runner-up") and "contended (2 of 4)" in other
+
+
+def test_a_case_contended_in_most_processes_is_neither_chosen_nor_judged() -> None:
+    calm, shared = tuned(), tuned(layout="channels-last")
+    lines = [sampled(calm, i, 20.0) for i in range(4)]
+    lines += [
+        sampled(shared, i, 10.0, name="channels-last", flags=("contended",) if i < 3 else ())
+        for i in range(4)
+    ]
+    study = a_study([calm, shared], {"replicates": 4, "max_replicates": 4})
+    found = only(file_of(study, a_machine(), *lines))
+    assert found.choice is not None and found.choice.case_id == calm.case_id
+    assert found.runner_up is None and found.verdict is None
+    assert any("something else used the machine" in why for _, why in found.left_out)
+
+
+def test_one_simulated_process_is_said_beside_the_choice() -> None:
+    found = only(result((a_case(), 20.0, "as-written"), n=1, flags=("simulated",)))
+    assert found.choice is not None and found.choice.flags["one_process"] == 1
+    assert found.choice.flags["simulated"] == 1
+    assert any("one_process: no interval" in s for s in found.sentences)
+
+
+def test_another_precision_never_stands_without_its_agreement() -> None:
+    plain = infer_case(weights="sha256:1")
+    half, whole = infer_case(precision="fp16", weights="sha256:1"), infer_case(precision="int8")
+    checks = [scored(half, fp32=0.95, found=0.94, same=0.98), scored(plain, fp32=0.95, found=0.95, same=1.0)]
+    found = only(inference(calls(plain, 2.0, 3.0, "eager"), calls(half, 1.0, 2.0, "eager"), extra=checks))
+    worth = "98 % same top-1 as FP32 of 360 images, accuracy 94 %, FP32 95 %"
+    assert found.choice is not None and found.choice.worth == worth
+    assert f"[{worth}]" in found.sentences[0]
+    rule = next(r for r in found.rules if r.rule == "precision")
+    assert rule.answer == "holds" and f"(fp16: {worth})" in rule.text
+    unknown = only(inference(calls(whole, 1.0, 2.0, "eager")))
+    assert "agreement with FP32 not known (no check" in unknown.sentences[0]
+    random = only(inference(calls(whole, 1.0, 2.0, "eager"), extra=[checked(whole)]))
+    assert "99.8 % same top-1 as FP32 of 1,024 images (random weights)" in random.sentences[0]

@@ -90,7 +90,9 @@ class Kept:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
     """A case that may be chosen. `seconds`: of an image (inference), else of the run that is asked for;
-    `cost` the same in the currency. `limits` says how it keeps to each."""
+    `cost` the same in the currency. `limits` says how it keeps to each. `worth`: what its outputs are worth,
+    in words, where they are not FP32's. `flags` with the processes that carry each, `of_processes` of how
+    many."""
 
     case_id: str
     case: Case
@@ -101,6 +103,9 @@ class Option:
     cost: float | None = None
     joules: float | None = None
     limits: tuple[Kept, ...] = ()
+    worth: str = ""
+    flags: Mapping[str, int] = field(default_factory=dict)
+    of_processes: int = 0
     evidence: tuple[str, ...] = ()
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from breakeven import stats, units
 from breakeven.analysis.advise_findings import Fit, Kept, Limits, Option, Prices
-from breakeven.analysis.advise_outputs import DROP, OPEN, drop_words, served_drop
+from breakeven.analysis.advise_outputs import DROP, OPEN, drop_words, served_drop, worth_of
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.forecast import built_s, total_s
 from breakeven.analysis.inference import Served
@@ -69,10 +69,20 @@ def candidate(
         cost=point / 3600 * price.an_hour if price else None,
         joules=_joules(m, served, point),
         limits=tuple(_kept(m, served, limits, reference)),
+        worth=worth_of(m, served),
+        flags=_flags(m, len(values)),
+        of_processes=len(values),
         evidence=m.finding.evidence,
     )
     full = served is None and limits.accuracy is not None
     return Candidate(measured=m, served=served, option=option, seconds=seconds, full=full)
+
+
+def _flags(m: Measured, processes: int) -> dict[str, int]:
+    """Flag -> processes that carry it, one process alone among them: its advice has no interval."""
+    added = {"simulated": processes} if m.finding.simulated else {}
+    added |= {"one_process": 1} if processes == 1 else {}
+    return added | dict(m.finding.flag_counts)
 
 
 def _unfit(m: Measured, served: Served | None) -> str | None:

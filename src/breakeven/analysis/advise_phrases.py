@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from breakeven import units
 from breakeven.analysis import naming
 from breakeven.analysis.advise_findings import Advice, Limits, MoneyFinding, Option, Prices
+from breakeven.analysis.quality import MEANINGS
 from breakeven.stats import Verdict
 
 MOST_UNKNOWN = 4
@@ -29,8 +30,10 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
         )
         yield from _nearest(a)
     else:
-        yield f"{a.name}: run {a.choice.label}: {amount(a, a.choice)}{_limits(a.choice)}."
+        yield f"{a.name}: run {named(a.choice)}: {amount(a, a.choice)}{_limits(a.choice)}."
         yield _second(a)
+        yield from _flagged("the choice", a.choice)
+        yield from _flagged("the runner-up", a.runner_up)
     yield from a.changes
     yield from (f"{rule.text} (rule {rule.rule})." for rule in a.rules if rule.answer == "holds")
     yield from (money_sentence(m) for m in a.money)
@@ -57,6 +60,31 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
             f"Whether {a.choice.case.tuning.precision} learns as well is not asked: "
             "--max-accuracy-drop 0.5% asks it, of full runs."
         )
+
+
+def named(o: Option) -> str:
+    """An option, with what its outputs are worth beside it where that need be said."""
+    return f"{o.label} [{o.worth}]" if o.worth else o.label
+
+
+def flags_of(o: Option) -> list[str]:
+    """Its flags, each with the number of processes where not all carry it."""
+    return [
+        f"{flag} ({count} of {o.of_processes})" if count < o.of_processes else flag
+        for flag, count in o.flags.items()
+    ]
+
+
+def _flagged(whose: str, o: Option | None) -> Iterator[str]:
+    """The flags of an option with their meanings."""
+    if o is None or not o.flags:
+        return
+    meanings = {**MEANINGS, "one_process": "no interval, no verdict"}
+    told = [
+        f"{said}: {meanings[flag]}" if flag in meanings else said
+        for flag, said in zip(o.flags, flags_of(o), strict=True)
+    ]
+    yield f"Flags of {whose} ({o.label}): {'; '.join(told)}."
 
 
 def amount(a: Advice, o: Option) -> str:
@@ -105,9 +133,9 @@ def _second(a: Advice) -> str:
     word = "cheap" if a.objective == "cost" else "fast"
     if a.margin is None:
         why = a.reasons.get("margin", "no interval")
-        return f"Runner-up {a.runner_up.label}: about {a.margin_point or 0:.2f}x; no verdict: {why}."
+        return f"Runner-up {named(a.runner_up)}: about {a.margin_point or 0:.2f}x; no verdict: {why}."
     shown = units.format_ratio_interval(a.margin)
-    head = f"Runner-up {a.runner_up.label}: the choice is {shown} as {word}"
+    head = f"Runner-up {named(a.runner_up)}: the choice is {shown} as {word}"
     match a.verdict:
         case Verdict.FASTER:
             return f"{head}."
@@ -122,7 +150,7 @@ def _nearest(a: Advice) -> Iterator[str]:
     for o in a.options[:MOST_CHANGES]:
         failing = [f"{k.limit} {k.said}" for k in o.limits if k.fit == "fails"]
         if failing:
-            yield f"{o.label} fails: {', '.join(failing)}."
+            yield f"{named(o)} fails: {', '.join(failing)}."
 
 
 def changes_of(a: Advice, ordered: Sequence[Option], prices: Prices | None) -> Iterator[str]:
@@ -135,7 +163,7 @@ def changes_of(a: Advice, ordered: Sequence[Option], prices: Prices | None) -> I
             break
         if failing:
             made += 1
-            yield f"A looser limit would make it {o.label} ({amount(a, o)}): {', '.join(failing)}."
+            yield f"A looser limit would make it {named(o)} ({amount(a, o)}): {', '.join(failing)}."
     if prices is not None and a.objective == "cost":
         yield from _price_change(a, ordered, prices)
 
@@ -151,7 +179,7 @@ def _price_change(a: Advice, ordered: Sequence[Option], prices: Prices) -> Itera
         limit = price.an_hour * others[0].cost / choice.cost
         yield (
             f"Above {money(limit)} {prices.currency} an hour for {naming.short(choice.device_label)} "
-            f"(now {money(price.an_hour)}) it would be {others[0].label}."
+            f"(now {money(price.an_hour)}) it would be {named(others[0])}."
         )
 
 

@@ -99,7 +99,7 @@ def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged,
     said = RuleFinding(
         rule=rule.rule,
         answer="open",
-        text=rule.says.format(**names),
+        text=rule.says.format(**names) + (_worths(chosen, other) if rule.rule == "precision" else ""),
         ratio=found.ratio.interval if found.ratio else None,
         other_id=other.option.case_id,
         evidence=chosen.option.evidence + other.option.evidence,
@@ -116,6 +116,12 @@ def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged,
             command = more(chosen, needed) if needed and needed <= MOST_ADDED else None
             return dataclasses.replace(said, text=f"{said.text}: cannot be told, {shown}", command=command)
     return dataclasses.replace(said, answer="does not hold", text=f"{rule.denies.format(**names)} ({shown})")
+
+
+def _worths(chosen: Candidate, other: Candidate) -> str:
+    """What the outputs of both sides are worth, where it need be said: speed alone recommends nothing."""
+    sides = [(c.measured.case.tuning.precision, c.option.worth) for c in (chosen, other) if c.option.worth]
+    return f" ({'; '.join(f'{name}: {worth}' for name, worth in sides)})" if sides else ""
 
 
 def _alone(rule: Rule, chosen: Candidate, known: Known) -> RuleFinding:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from breakeven.analysis.advise_findings import Advice, Option
-from breakeven.analysis.advise_phrases import IMAGES, money
+from breakeven.analysis.advise_phrases import IMAGES, flags_of, money
 from breakeven.report import words
 from breakeven.report.json import plain
 from breakeven.report.view import Cell, Report, Section, absent, build_table, clean, label, number, said
@@ -68,6 +68,8 @@ def _options(a: Advice) -> Section | None:
         number("a million images" if serves else "a run costs", a.currency or ""),
         *map(number, limits),
         number("keeps to the limits"),
+        *([label("outputs")] if any(o.worth for o in a.options) else []),
+        label("flags"),
     ]
     rows = [_row(a, option) for option in a.options[:SHORT]]
     table = build_table(columns, rows)
@@ -99,4 +101,6 @@ def _row(a: Advice, o: Option) -> tuple[Cell, ...]:
         else Cell(text=money(scale * o.cost), sort=o.cost),
         *kept,
         said(word) if o.limits else absent(),
+        *([said(o.worth) if o.worth else absent()] if any(each.worth for each in a.options) else []),
+        said(", ".join(flags_of(o))) if o.flags else absent(),
     )
