@@ -32,8 +32,7 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
     else:
         yield f"{a.name}: run {named(a.choice)}: {amount(a, a.choice)}{_limits(a.choice)}."
         yield _second(a)
-        yield from _flagged("the choice", a.choice)
-        yield from _flagged("the runner-up", a.runner_up)
+        yield from _flagged(a.choice, a.runner_up)
     yield from a.changes
     yield from (f"{rule.text} (rule {rule.rule})." for rule in a.rules if rule.answer == "holds")
     yield from (money_sentence(m) for m in a.money)
@@ -75,16 +74,21 @@ def flags_of(o: Option) -> list[str]:
     ]
 
 
-def _flagged(whose: str, o: Option | None) -> Iterator[str]:
-    """The flags of an option with their meanings."""
-    if o is None or not o.flags:
+def _flagged(choice: Option, second: Option | None) -> Iterator[str]:
+    """The flags of the choice and the runner-up with their meanings, once where both have the same."""
+    if second is not None and choice.flags and flags_of(choice) == flags_of(second):
+        yield f"Flags of the choice and the runner-up: {_meant(choice)}."
         return
+    for whose, o in (("choice", choice), ("runner-up", second)):
+        if o is not None and o.flags:
+            yield f"Flags of the {whose}: {_meant(o)}."
+
+
+def _meant(o: Option) -> str:
+    """Its flags, each with the first part of what it means."""
     meanings = {**MEANINGS, "one_process": "no interval, no verdict"}
-    told = [
-        f"{said}: {meanings[flag]}" if flag in meanings else said
-        for flag, said in zip(o.flags, flags_of(o), strict=True)
-    ]
-    yield f"Flags of {whose} ({o.label}): {'; '.join(told)}."
+    told = zip(o.flags, flags_of(o), strict=True)
+    return "; ".join(f"{said}: {meanings[f].split(':')[0]}" if f in meanings else said for f, said in told)
 
 
 def amount(a: Advice, o: Option) -> str:

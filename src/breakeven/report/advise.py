@@ -10,7 +10,18 @@ from breakeven.analysis.advise_findings import Advice, Option
 from breakeven.analysis.advise_phrases import IMAGES, flags_of, money
 from breakeven.report import words
 from breakeven.report.json import plain
-from breakeven.report.view import Cell, Report, Section, absent, build_table, clean, label, number, said
+from breakeven.report.view import (
+    Cell,
+    Column,
+    Report,
+    Section,
+    absent,
+    build_table,
+    clean,
+    label,
+    number,
+    said,
+)
 
 SCHEMA = "breakeven.advice/1"
 BANNER = "SIMULATED: no hardware was measured. These numbers come from a planted model."
@@ -68,8 +79,8 @@ def _options(a: Advice) -> Section | None:
         number("a million images" if serves else "a run costs", a.currency or ""),
         *map(number, limits),
         number("keeps to the limits"),
-        *([label("outputs")] if any(o.worth for o in a.options) else []),
-        label("flags"),
+        *([Column(name="outputs")] if any(o.worth for o in a.options) else []),
+        Column(name="flags"),
     ]
     rows = [_row(a, option) for option in a.options[:SHORT]]
     table = build_table(columns, rows)
