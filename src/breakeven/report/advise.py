@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from breakeven.analysis.advise_findings import Advice, Option
-from breakeven.analysis.advise_phrases import IMAGES, flags_of, money
+from breakeven.analysis.advise_phrases import IMAGES, money
 from breakeven.report import words
 from breakeven.report.json import plain
 from breakeven.report.view import (
@@ -113,5 +113,5 @@ def _row(a: Advice, o: Option) -> tuple[Cell, ...]:
         *kept,
         said(word) if o.limits else absent(),
         *([said(o.worth) if o.worth else absent()] if any(each.worth for each in a.options) else []),
-        said(", ".join(flags_of(o))) if o.flags else absent(),
+        said(", ".join(o.flags)) if o.flags else absent(),
     )
