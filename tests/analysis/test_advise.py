@@ -552,3 +552,9 @@ def test_another_precision_never_stands_without_its_agreement() -> None:
     assert "agreement with FP32 not known (no check" in unknown.sentences[0]
     random = only(inference(calls(whole, 1.0, 2.0, "eager"), extra=[checked(whole)]))
     assert "99.8 % same top-1 as FP32 of 1,024 images (random weights)" in random.sentences[0]
+
+
+def test_where_every_case_was_contended_none_competes() -> None:
+    found = only(result((a_case(), 20.0, "as-written"), flags=("contended",)))
+    assert found.choice is None and found.sentences[0].endswith("no case competes.")
+    assert any(s.startswith("Left out") and "something else used the machine" in s for s in found.sentences)

@@ -24,9 +24,7 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
         yield (
             f"{a.name}: unknown from these measurements which case keeps to the limits."
             if a.unknown
-            else (
-                f"{a.name}: no case keeps to the limits." if a.options else f"{a.name}: no case has a number."
-            )
+            else (f"{a.name}: no case keeps to the limits." if a.options else f"{a.name}: no case competes.")
         )
         yield from _nearest(a)
     else:
