@@ -5,6 +5,7 @@ Knows nothing about how anything is measured or worked out. Nothing heavy is imp
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -199,8 +200,8 @@ def run(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
-        profile=profile or None,
+        calibration=calibration, task=_task(infer), load=load, profile=profile or None,
+        p99_limit_ms=_with_unit("--max-p99", max_p99, "ms"),
     )  # fmt: skip
     folder = api.results_folder(study, out)
     wish = _Interrupts()
@@ -329,8 +330,8 @@ def plan(
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
         tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer), load=load, p99_limit_ms=max_p99,
-        profile=profile or None,
+        calibration=calibration, task=_task(infer), load=load, profile=profile or None,
+        p99_limit_ms=_with_unit("--max-p99", max_p99, "ms"),
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:
@@ -489,13 +490,15 @@ def advise(
     if for_ not in (None, "train", "infer"):
         raise UsageError(f"--for takes train or infer, not {for_!r}")
     limits = api.Limits(
-        max_p99_s=_parsed("--max-p99", max_p99, "parse_duration"),
+        max_p99_s=_parsed("--max-p99", _with_unit("--max-p99", max_p99, "ms"), "parse_duration"),
         min_rate=min_rate,
         max_memory_mib=_parsed("--max-memory", max_memory, "parse_size"),
         max_joules=max_joules,
-        max_accuracy_drop=_parsed("--max-accuracy-drop", max_accuracy_drop, "parse_share"),
+        max_accuracy_drop=_parsed(
+            "--max-accuracy-drop", _with_unit("--max-accuracy-drop", max_accuracy_drop, "%"), "parse_share"
+        ),
         epochs=epochs,
-        accuracy=_parsed("--accuracy", accuracy, "parse_share"),
+        accuracy=_parsed("--accuracy", _with_unit("--accuracy", accuracy, "%"), "parse_share"),
     )
     prices = None if price is None else api.read_prices(price)
     found = api.advise(
@@ -511,6 +514,16 @@ def advise(
     else:
         print(reports.text(advice_report(found), width=_width(), colour=_colour()), end="")
     return OK
+
+
+def _with_unit(option: str, text: str | None, unit: str) -> str | None:
+    """The text of a limit. UsageError for a number alone: 20 would be seconds, and 0.5 half of everything."""
+    from breakeven.units import NUMBER
+
+    if text is not None and re.fullmatch(NUMBER, text.strip().lower()):
+        kind = "a share" if unit == "%" else "a duration"
+        raise UsageError(f"{option}: not {kind} without its unit: {text!r} (such as {text.strip()}{unit})")
+    return text
 
 
 def _parsed(option: str, text: str | None, how: str) -> float | None:
@@ -544,6 +557,7 @@ def compare(
     across_machines: Annotated[
         bool, typer.Option("--across-machines", help="The two may be of different machines; no gate.")
     ] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Also cases that the study no longer has.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", metavar="FILE", help="Also write it: .md (GitHub), .txt or .json.")
     ] = None,
@@ -559,7 +573,9 @@ def compare(
             raise UsageError(f"--by takes {', '.join(AXES)}, not {by!r}")
         if len(results) != 1 or fail_if_slower or strict or confirm or across_machines:
             raise UsageError("--by compares within one RESULTS, without a gate")
-        _print_comparison(api.compare_by(_read(results[0]), by), out, as_json=as_json, quiet=quiet)
+        _print_comparison(
+            api.compare_by(_read(results[0]), by, show_all=show_all), out, as_json=as_json, quiet=quiet
+        )
         return OK
     if len(results) != 2:
         raise UsageError(
@@ -569,7 +585,9 @@ def compare(
     if threshold is None and (strict or confirm):
         raise UsageError("--strict and --confirm are of the gate: add --fail-if-slower 5%")
     base, new = (_read(name) for name in results)
-    found = api.compare(base, new, fail_if_slower=threshold, strict=strict, across=across_machines)
+    found = api.compare(
+        base, new, fail_if_slower=threshold, strict=strict, across=across_machines, show_all=show_all
+    )
     if confirm and found.suspects:
         found = api.confirmed(found, base, _measured_again(new, found.suspects, quiet=quiet))
     _print_comparison(found, out, as_json=as_json, quiet=quiet)
@@ -592,7 +610,7 @@ def _measured_again(new: Any, case_ids: tuple[str, ...], *, quiet: bool) -> Any:
 
 def _threshold(text: str | None) -> float | None:
     """The share of --fail-if-slower; None where it was not given."""
-    found = _parsed("--fail-if-slower", text, "parse_share")
+    found = _parsed("--fail-if-slower", _with_unit("--fail-if-slower", text, "%"), "parse_share")
     if found == 0:
         raise UsageError("--fail-if-slower: no finite number of processes tells a difference of exactly 0")
     return found

@@ -316,3 +316,26 @@ def test_what_failed_its_check_is_not_ranked() -> None:
     rows = {row.case_id: row for row in compare(both, both).cases if row.of == "step"}
     assert rows[cases[0].case_id].ratio is not None
     assert "untrue" in rows[cases[1].case_id].reasons["ratio"]
+
+
+def test_cases_of_earlier_studies_are_counted_and_compared_on_request() -> None:
+    old, new = tuned_pair()
+    lines = [sampled(c, i, ms) for c, ms in ((old, 20.0), (new, 10.0)) for i in range(4)]
+    results = file_of(a_study([old]), a_study([new]), a_machine(), *lines)
+    with pytest.raises(UserError, match="1 case of earlier studies hidden"):
+        compare_by(results, "precision")
+    (row,) = compare_by(results, "precision", show_all=True).ratios
+    assert row.point == pytest.approx(0.5)  # the latest study's case is the base
+    assert compare(results, results).hidden == 2 and len(compare(results, results).cases) == 1
+    assert len(compare(results, results, show_all=True).cases) == 2
+
+
+def test_simulated_devices_are_named_without_what_was_planted() -> None:
+    one, two = (a_case(device=f"sim:gpu:bf16={n}") for n in (2, 3))
+    lines = [sampled(c, i, ms) for c, ms in ((one, 20.0), (two, 10.0)) for i in range(4)]
+    found = compare_by(file_of(a_study([one, two]), a_machine(), *lines), "device")
+    assert dict(found.names) == {one.case_id: "resnet18 sim:gpu", two.case_id: "resnet18 sim:gpu#2"}
+
+
+def tuned_pair() -> tuple[Case, Case]:
+    return a_case(), a_case(tuning=dataclasses.replace(Tuning(), precision="bf16"))

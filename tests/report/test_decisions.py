@@ -76,6 +76,9 @@ def test_a_report_with_prices_says_what_a_case_costs() -> None:
     [
         (("advise", H200, "--for", "fun"), 2, "--for takes train or infer"),
         (("advise", H200, "--max-p99", "soon"), 2, "--max-p99: not a duration"),
+        (("advise", H200, "--max-p99", "20"), 2, "--max-p99: not a duration without its unit: '20'"),
+        (("advise", H200, "--max-accuracy-drop", "0.5"), 2, "(such as 0.5%)"),
+        (("advise", H200, "--accuracy", "0.9"), 2, "--accuracy: not a share without its unit"),
         (("advise", H200, "--max-memory", "8"), 2, "--max-memory: not a size"),
         (("advise", H200, "--for", "infer"), 1, "no case to infer"),
         (("advise", H200, "--price", "none.yaml"), 1, "cannot read none.yaml"),

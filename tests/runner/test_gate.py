@@ -74,6 +74,7 @@ def test_the_gate_passes_the_same_again_and_fails_a_planted_fifth(tmp_path: Path
         (("a", "b", "--by", "device"), 2, "within one RESULTS"),
         (("a", "b", "--strict"), 2, "add --fail-if-slower"),
         (("a", "b", "--fail-if-slower", "5"), 2, "not a share"),
+        (("a", "b", "--fail-if-slower", "0.05"), 2, "not a share without its unit"),
         (("a", "b", "--fail-if-slower", "0%"), 2, "exactly 0"),
         (("a", "b", "--fail-if-slower", "5%"), 1, "no results at a"),
     ],

@@ -6,19 +6,19 @@ unknown, with the command that would find out.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
 
-from breakeven import stats
-from breakeven.analysis.advise_findings import Advice, Limits, MoneyFinding, Option, Prices
-from breakeven.analysis.advise_money import monthly, monthly_against_hours
+from breakeven.analysis import naming
+from breakeven.analysis.advise_devices import money_of, priced_pairs
+from breakeven.analysis.advise_family import Judged, Versus, judged, versus
+from breakeven.analysis.advise_findings import Advice, Limits, Option, Prices, RuleFinding
 from breakeven.analysis.advise_options import Candidate, candidate
+from breakeven.analysis.advise_outputs import DROP
 from breakeven.analysis.advise_phrases import changes_of, sentences_of
-from breakeven.analysis.advise_rules import NOT_IN_TURN, begin, in_turn, more, ratio_of, ruled
+from breakeven.analysis.advise_rules import Known, asked_of, begin, finding, more
 from breakeven.analysis.cases import Measured, measured_cases
-from breakeven.analysis.compare_sides import words_of
+from breakeven.analysis.compare_sides import words_by_case
 from breakeven.analysis.inference import served_cases
 from breakeven.analysis.integrity import believed
-from breakeven.analysis.ratios import FEWEST, MARGIN
 from breakeven.errors import UserError
 from breakeven.records.canonical import digest
 from breakeven.records.case import Task
@@ -28,6 +28,7 @@ G_PER_J = 1 / 3.6e6
 """Kilowatt-hours a joule: times grams a kilowatt-hour it is grams a joule."""
 IMAGES = 1e6
 """Images that a price of inference is for."""
+UNASKED = Judged(verdict=None)
 ENOUGH = 10
 """Processes that narrow most intervals: the last step of a study that adds them."""
 
@@ -51,10 +52,11 @@ def advise(
     task = _asked(limits, task)
     kept, _ = believed(results)
     attempts = {a.attempt_id: a for a in kept.attempts}
-    cases = [m for m in measured_cases(kept) if show_all or m.finding.in_study]
-    cases = [m for m in cases if task in (None, m.case.work.task)]
+    every = [m for m in measured_cases(kept) if task in (None, m.case.work.task)]
+    cases = [m for m in every if show_all or m.finding.in_study]
+    known = Known(cases=tuple(every), source=results.path, gpus=_gpus(kept))
     if not cases:
-        raise UserError(f"{results.path} has no case" + (f" to {task}" if task else ""))
+        raise UserError(f"{results.path} has no case" + (f" to {task}" if task else "") + _about(limits))
     served = {one.finding.case_id: one for one in served_cases(cases, kept, [])}
     found = []
     for mine in _groups(cases):
@@ -69,10 +71,23 @@ def advise(
         left_out = [
             (names[m.finding.case_id], why) for m in mine if isinstance(why := made[m.finding.case_id], str)
         ]
-        advice = _advice(mine, pool, limits, prices, co2_g_per_kwh)
-        advice = dataclasses.replace(advice, left_out=tuple(left_out), source=results.path)
+        advice = _advice(mine, pool, limits, prices, co2_g_per_kwh, known)
+        advice = dataclasses.replace(
+            advice,
+            left_out=tuple(left_out),
+            source=results.path,
+            limits=limits.said,
+            hidden=len(every) - len(cases),
+        )
         found.append(dataclasses.replace(advice, sentences=tuple(sentences_of(advice, limits))))
     return found
+
+
+def _gpus(results: Results) -> bool:
+    """Whether a machine of the file has a GPU that a command could run on."""
+    return any(line.platform.get("gpus") for line in results.fingerprints) or any(
+        a.device.kind == "cuda" for a in results.attempts
+    )
 
 
 def _asked(limits: Limits, task: Task | None) -> Task | None:
@@ -82,6 +97,15 @@ def _asked(limits: Limits, task: Task | None) -> Task | None:
     if (serves and (trains or task == "train")) or (trains and task == "infer"):
         raise UserError("single calls are of inference, epochs and an accuracy to reach of training: ask one")
     return "infer" if serves else "train" if trains else task
+
+
+def _about(limits: Limits) -> str:
+    """Why a file of the other task has none: which limit asked for this one."""
+    if limits.max_p99_s is not None:
+        return ": --max-p99 is of single calls, so of inference"
+    if limits.accuracy is not None or limits.epochs is not None:
+        return ": --epochs and --accuracy are of training"
+    return ""
 
 
 def _groups(cases: Sequence[Measured]) -> list[list[Measured]]:
@@ -95,7 +119,7 @@ def _groups(cases: Sequence[Measured]) -> list[list[Measured]]:
 
 def _names(cases: Sequence[Measured]) -> dict[str, str]:
     """Case id -> its device and tuning always, and what else tells it from the others of its group."""
-    words = {m.finding.case_id: words_of(m)[1:] for m in cases}
+    words = {key: mine[1:] for key, mine in words_by_case(cases).items()}
     kept = [i for i in range(6) if i < 2 or len({w[i] for w in words.values()}) > 1]
     return {key: " ".join(mine[i] for i in kept if mine[i]) for key, mine in words.items()}
 
@@ -106,6 +130,7 @@ def _advice(
     limits: Limits,
     prices: Prices | None,
     co2: float | None,
+    known: Known,
 ) -> Advice:
     work = mine[0].case.work
     priced = prices is not None and bool(pool) and all(c.option.cost is not None for c in pool)
@@ -122,21 +147,30 @@ def _advice(
         simulated=any(m.finding.simulated for m in mine),
     )
     if prices is not None and not priced and pool:
-        odd = next(c.option.device_label for c in pool if c.option.cost is None)
+        odd = next(naming.short(c.option.device_label) for c in pool if c.option.cost is None)
         advice = dataclasses.replace(advice, reasons={"cost": f"no price of {odd}"})
     if not fitting:
         return dataclasses.replace(advice, unknown=tuple(_undecided(pool, limits, work.task)))
     chosen, rest = fitting[0], fitting[1:]
     advice = dataclasses.replace(advice, choice=chosen.option, co2_g=_co2(chosen.option, work.task, co2))
-    if rest:
-        advice = _with_margin(advice, rest[0], chosen, priced)
-    rules = ruled(chosen, pool)
+    margins = [_against(rest[0], chosen, priced)] if rest else []
+    asked, pairs = asked_of(chosen, pool), priced_pairs(fitting, prices) if prices else []
+    hours = [found for *_, found in pairs if found is not None]
+    told = iter(judged([*margins, *(found for _, found in asked if found is not None), *hours]))
+    for found in margins:
+        advice = _with_margin(advice, found, next(told))
+    rules = [finding(rule, chosen, found, next(told) if found else UNASKED, known) for rule, found in asked]
+    task, second = work.task, advice.runner_up
     advice = dataclasses.replace(
         advice,
         changes=tuple(changes_of(advice, [c.option for c in ordered], prices)),
         rules=tuple(rules),
-        money=tuple(_money(fitting, prices, work.task)) if prices else (),
-        unknown=tuple((r.text, r.command) for r in rules if r.answer == "open" and r.command),
+        money=tuple(
+            money_of(dear, cheap, prices, task, found, next(told) if found else UNASKED)
+            for dear, cheap, found in pairs
+            if prices
+        ),
+        unknown=tuple((_open(r, second), r.command) for r in rules if r.answer == "open" and r.command),
     )
     open_ones = [c for c in ordered if c.option.fit == "open"]
     better = [c for c in open_ones if _goodness(c, priced) < _goodness(chosen, priced)]
@@ -155,26 +189,25 @@ def _unit(task: Task, limits: Limits, epochs: int) -> str:
     return f"a run of {limits.epochs or epochs} epochs"
 
 
-def _with_margin(advice: Advice, second: Candidate, chosen: Candidate, priced: bool) -> Advice:
-    """Adds the runner-up and by how much the choice beats it."""
-    costs = second.option.cost, chosen.option.cost
+def _against(second: Candidate, chosen: Candidate, priced: bool) -> Versus:
+    """The choice against the runner-up: of seconds, or of costs."""
+    a, b = second.option, chosen.option
     factor = 1.0
-    if priced and costs[0] and costs[1]:
-        a, b = second.option, chosen.option
-        factor = (costs[0] / a.seconds_point) / (costs[1] / b.seconds_point)
-    point = factor * second.option.seconds_point / chosen.option.seconds_point
-    advice = dataclasses.replace(advice, runner_up=second.option, margin_point=point)
-    ratio, why = ratio_of(second, chosen), "too few processes in common for a verdict"
-    if not in_turn(second, chosen):
-        ratio, why = None, NOT_IN_TURN
-    if ratio is None or ratio.interval.n < FEWEST:
-        return dataclasses.replace(advice, reasons={**advice.reasons, "margin": why})
-    ratio = stats.scaled(
-        ratio, factor
-    )  # a price is no measurement: it moves the ratio, and leaves its spread
-    verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=ratio.p_value)
-    needed = stats.processes_to_decide(ratio, margin=MARGIN) if verdict is stats.Verdict.UNCERTAIN else None
-    return dataclasses.replace(advice, margin=ratio.interval, verdict=verdict, processes_needed=needed)
+    if priced and a.cost and b.cost:
+        factor = (a.cost / a.seconds_point) / (b.cost / b.seconds_point)
+    return versus(second, chosen, factor)
+
+
+def _with_margin(advice: Advice, found: Versus, judged: Judged) -> Advice:
+    """Adds the runner-up and by how much the choice beats it."""
+    a, b = found.base.option, found.chosen.option
+    point = found.factor * a.seconds_point / b.seconds_point
+    advice = dataclasses.replace(advice, runner_up=a, margin_point=point)
+    if found.ratio is None:
+        return dataclasses.replace(advice, reasons={**advice.reasons, "margin": found.why})
+    return dataclasses.replace(
+        advice, margin=found.ratio.interval, verdict=judged.verdict, processes_needed=judged.needed
+    )
 
 
 def _undecided(cases: Sequence[Candidate], limits: Limits, task: Task) -> list[tuple[str, str]]:
@@ -183,14 +216,18 @@ def _undecided(cases: Sequence[Candidate], limits: Limits, task: Task) -> list[t
     for c in cases:
         for kept in c.option.limits:
             if kept.fit == "open" and c.option.fit == "open":
-                found.append(
-                    (f"{c.option.label}: {kept.limit}: {kept.why or kept.said}", _find_out(c, kept.limit))
-                )
+                said = ": ".join(part for part in (kept.why, kept.said) if part not in ("", "-"))
+                found.append((f"{c.option.label}: {kept.limit}: {said}", _find_out(c, kept.limit)))
     return found
 
 
 def _find_out(c: Candidate, limit: str) -> str:
-    if limit == "accuracy":
+    """The command that would tell; "" where the images of the data's test set are too few for any."""
+    if limit == DROP and c.served is not None and c.measured.case.work.weights is not None:
+        return begin(c) if c.served.finding.outputs.agreement is None else ""
+    if limit == DROP and c.measured.finding.simulated:
+        return ""  # a simulated net learns nothing and takes no weights
+    if limit == DROP:
         full = "--weights FILE"
         if c.measured.case.work.task == "train":
             full = f"{'' if c.full else '--full '}--set full_replicates=3"
@@ -209,51 +246,8 @@ def _co2(option: Option, task: Task, g_per_kwh: float | None) -> float | None:
     return option.joules * (IMAGES if task == "infer" else 1.0) * G_PER_J * g_per_kwh
 
 
-def _money(fitting: Sequence[Candidate], prices: Prices, task: Task) -> list[MoneyFinding]:
-    """The best case of each device that keeps to the limits, every two of them."""
-    best: dict[str, Candidate] = {}
-    for c in fitting:
-        mine = best.get(c.option.device_label)
-        if mine is None or c.option.seconds_point < mine.option.seconds_point:
-            best[c.option.device_label] = c
-    priced = [c.option for c in best.values() if prices.of(c.option.device_label)]
-    pairs = [(a, b) for i, a in enumerate(priced) for b in priced[i + 1 :]]
-    return [_pair(a, b, prices, task) for a, b in pairs]
-
-
-def _pair(a: Option, b: Option, prices: Prices, task: Task) -> MoneyFinding:
-    """The device that costs more a month or hour is the dear one."""
-    by_label = {o.device_label: p for o in (a, b) if (p := prices.of(o.device_label)) is not None}
-    dear, cheap = sorted((a, b), key=lambda o: -by_label[o.device_label].an_hour)
-    p, q = by_label[dear.device_label], by_label[cheap.device_label]
-    ratio = None
-    if p.hour is not None and q.hour is not None:
-        ratio = (cheap.seconds_point * q.hour) / (dear.seconds_point * p.hour)
-    found = MoneyFinding(
-        dear=dear.device_label,
-        cheap=cheap.device_label,
-        unit="image" if task == "infer" else "training run",
-        hourly=None if ratio is None else dear.device_label if ratio > 1 else cheap.device_label,
-        hourly_ratio=ratio,
-        evidence=dear.evidence + cheap.evidence,
-    )
-    if p.month is None:
-        return dataclasses.replace(found, reason=f"no price a month of {dear.device_label}")
-    against: Literal["month", "hour"] = "month" if q.month is not None else "hour"
-
-    def threshold(dear_s: float, cheap_s: float) -> int | None:
-        if q.month is not None:
-            return monthly(dear_s, p.month or 0.0, cheap_s, q.month)
-        return monthly_against_hours(dear_s, p.month or 0.0, cheap_s, q.hour or 0.0)
-
-    ends = dear.seconds, cheap.seconds
-    low = high = None
-    if ends[0] is not None and ends[1] is not None:
-        low, high = threshold(ends[0].low, ends[1].high), threshold(ends[0].high, ends[1].low)
-    return dataclasses.replace(
-        found,
-        against=against,
-        monthly=threshold(dear.seconds_point, cheap.seconds_point),
-        low=low,
-        high=high,
-    )
+def _open(rule: RuleFinding, second: Option | None) -> str:
+    """What is open of a rule; of the runner-up its margin has been said."""
+    if rule.verdict is not None and second is not None and rule.other_id == second.case_id:
+        return f"{rule.text.partition(':')[0]}, the runner-up's difference"
+    return rule.text

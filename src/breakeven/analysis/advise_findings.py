@@ -4,7 +4,7 @@ Knows nothing about how it is worked out or shown. What the lines do not tell is
 command that would find out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,6 +56,26 @@ class Limits:
     epochs: int | None = None
     accuracy: float | None = None
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Every limit that is given, with its unit."""
+        told: tuple[tuple[float | None, Callable[[float], str]], ...] = (
+            (self.max_p99_s, lambda x: f"99 % of single calls within {_exact(x)}"),
+            (self.min_rate, lambda x: f"at least {x:,g} images a second"),
+            (self.max_memory_mib, lambda x: f"at most {x:,g} MiB of memory"),
+            (self.max_joules, lambda x: f"at most {x:g} J an image"),
+            (self.max_accuracy_drop, lambda x: f"an accuracy at most {100 * x:g} points lower"),
+            (self.epochs, lambda x: f"{x:,} epochs"),
+            (self.accuracy, lambda x: f"an accuracy of {100 * x:g} %"),
+        )
+        return tuple(form(value) for value, form in told if value is not None)
+
+
+def _exact(seconds: float) -> str:
+    """A duration unrounded, in the largest unit of which it is one or more."""
+    unit, scale = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e3)) if seconds * s >= 1), ("us", 1e6))
+    return f"{seconds * scale:g} {unit}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
@@ -70,7 +90,9 @@ class Kept:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
     """A case that may be chosen. `seconds`: of an image (inference), else of the run that is asked for;
-    `cost` the same in the currency. `limits` says how it keeps to each."""
+    `cost` the same in the currency. `limits` says how it keeps to each. `worth`: what its outputs are worth,
+    in words, where they are not FP32's. `flags` with the processes that carry each, `of_processes` of how
+    many."""
 
     case_id: str
     case: Case
@@ -81,6 +103,9 @@ class Option:
     cost: float | None = None
     joules: float | None = None
     limits: tuple[Kept, ...] = ()
+    worth: str = ""
+    flags: Mapping[str, int] = field(default_factory=dict)
+    of_processes: int = 0
     evidence: tuple[str, ...] = ()
 
     @property
@@ -109,7 +134,9 @@ class RuleFinding:
 class MoneyFinding:
     """Where one device is cheaper than another. Seconds are those of an image or a run on each.
 
-    `hourly`: the cheaper by the hour, at any number; None where an hour of one has no price. `monthly`: the
+    `hourly`: the cheaper by the hour, at any number, surely where `hourly_verdict` is FASTER; None where an
+    hour of one has no price. `hourly_ratio`: how many times as cheap it is, `hourly_interval` with its
+    interval; `hourly_why` says why there is no verdict. `monthly`: the
     least number a month from which the dear one costs less, whole machines rented by the month; `against`
     says whether the cheap one is rented by the month or by the hour. `low` and `high` follow from the ends
     of both intervals; None: never.
@@ -120,6 +147,9 @@ class MoneyFinding:
     unit: Literal["image", "training run"]
     hourly: str | None
     hourly_ratio: float | None
+    hourly_interval: Interval | None = None
+    hourly_verdict: Verdict | None = None
+    hourly_why: str = ""
     against: Literal["month", "hour"] | None = None
     monthly: int | None = None
     low: int | None = None
@@ -132,7 +162,8 @@ class MoneyFinding:
 class Advice:
     """What to run of one work. `objective` is what was minimised; `margin` how many times as good the choice
     is as the runner-up. `changes`: what would change the answer; `unknown`: (what is not known from these
-    measurements, the command that would find out). `options` are all cases, best first."""
+    measurements, the command that would find out). `options` are all cases, best first; `limits` are
+    those that were given, in words; `hidden` counts the file's cases that its latest study no longer has."""
 
     task: Task
     name: str
@@ -154,6 +185,8 @@ class Advice:
     left_out: tuple[tuple[str, str], ...] = ()
     simulated: bool = False
     source: str = ""
+    limits: tuple[str, ...] = ()
+    hidden: int = 0
     sentences: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from breakeven import stats, units
 from breakeven.analysis.advise_findings import Fit, Kept, Limits, Option, Prices
+from breakeven.analysis.advise_outputs import DROP, OPEN, drop_words, served_drop, worth_of
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.forecast import built_s, total_s
 from breakeven.analysis.inference import Served
@@ -21,7 +22,13 @@ from breakeven.stats import Interval
 DEVICE_MEMORY = ("device_used_delta_mib", "torch_allocated_peak_mib")
 """Who tells what a GPU needs, the most telling first: the driver's growth holds the context as well."""
 HOST_MEMORY = ("host_rss_peak_mib",)
-NO_LABELS = "no accuracy was measured"
+MEMORY_WORDS = {
+    "device_used_delta_mib": "what the driver's use grew by",
+    "torch_allocated_peak_mib": "the framework's peak",
+    "host_rss_peak_mib": "the host's peak",
+}
+FEW_CALLS = 3
+"""Single calls from which all of them above a limit refute it: were 1 % the truth, the chance is 1e-6."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,10 +69,20 @@ def candidate(
         cost=point / 3600 * price.an_hour if price else None,
         joules=_joules(m, served, point),
         limits=tuple(_kept(m, served, limits, reference)),
+        worth=worth_of(m, served),
+        flags=_flags(m, len(values)),
+        of_processes=len(values),
         evidence=m.finding.evidence,
     )
     full = served is None and limits.accuracy is not None
     return Candidate(measured=m, served=served, option=option, seconds=seconds, full=full)
+
+
+def _flags(m: Measured, processes: int) -> dict[str, int]:
+    """Flag -> processes that carry it, one process alone among them: its advice has no interval."""
+    added = {"simulated": processes} if m.finding.simulated else {}
+    added |= {"one_process": 1} if processes == 1 else {}
+    return added | dict(m.finding.flag_counts)
 
 
 def _unfit(m: Measured, served: Served | None) -> str | None:
@@ -151,13 +168,17 @@ def _told(name: str, fit: Fit, interval: Interval | None, form: Callable[[float]
     if interval is None:
         return Kept(limit=name, fit=fit, said="-", why=why)
     said = f"{form(interval.estimate)} [{form(interval.low)}, {form(interval.high)}]"
-    return Kept(limit=name, fit=fit, said=said, why="its interval holds the limit" if fit == "open" else "")
+    return Kept(limit=name, fit=fit, said=said, why=OPEN if fit == "open" else "")
 
 
 def _p99(served: Served, limit: float) -> Kept:
     q = served.finding.quantile(0.99)
     fit = below(q.interval, q.value_s, limit)
     why = served.finding.reasons.get("calls") or q.reason or "no single calls"
+    calls = [call for mine in served.calls.values() for call in mine]
+    if fit == "open" and len(calls) >= FEW_CALLS and min(calls) > limit:
+        said = f"above: every one of {len(calls):,} calls took {units.format_duration(min(calls))} or more"
+        return Kept(limit="p99", fit="fails", said=said)
     if q.interval is None and q.value_s is not None:
         why = f"{units.format_duration(q.value_s)}, {why}"
     return _told("p99", fit, q.interval, units.format_duration, why)
@@ -179,9 +200,10 @@ def _memory(m: Measured, limit: float) -> Kept:
     if name is None and m.case.device.kind == "sim":
         name = next(iter(known), None)
     if name is None:
-        return Kept(limit="memory", fit="open", said="-", why=f"no {names[0]} was read")
+        return Kept(limit="memory", fit="open", said="-", why=f"{MEMORY_WORDS[names[0]]} was not read")
     fit: Fit = "meets" if known[name] <= limit else "fails"
-    return Kept(limit="memory", fit=fit, said=f"{known[name]:,.0f} MiB ({name})")
+    words = MEMORY_WORDS.get(name, "simulated")
+    return Kept(limit="memory", fit=fit, said=f"{known[name]:,.0f} MiB ({words})")
 
 
 def _energy(m: Measured, served: Served | None, limit: float) -> Kept:
@@ -199,41 +221,21 @@ def _energy(m: Measured, served: Served | None, limit: float) -> Kept:
 
 
 def _drop(m: Measured, served: Served | None, limit: float, reference: Sequence[Measured]) -> Kept:
-    return _trained(m, limit, reference) if served is None else _served_drop(served, limit)
-
-
-def _served_drop(served: Served, limit: float) -> Kept:
-    """Accuracy lost against the runtime's own FP32. Without labels the share of other top-1 bounds it: an
-    answer that is the same is as right as it was."""
-    o = served.finding.outputs
-    if o.accuracy is not None and o.fp32_accuracy is not None:
-        drop = o.fp32_accuracy - o.accuracy
-        said = f"{100 * drop:.2f} points of accuracy less"
-        return Kept(limit="accuracy", fit="meets" if drop <= limit else "fails", said=said)
-    if o.agreement is None:
-        return Kept(limit="accuracy", fit="open", said="-", why=o.reasons.get("agreement", NO_LABELS))
-    said = f"{100 * (1 - o.agreement):.2f} % of the answers differ from FP32's"
-    if o.random:
-        why = "random weights: agreement of an untrained net says nothing of accuracy"
-        return Kept(limit="accuracy", fit="open", said=said, why=why)
-    fit: Fit = "meets" if 1 - o.agreement <= limit else "open"
-    return Kept(limit="accuracy", fit=fit, said=said, why=NO_LABELS if fit == "open" else "")
+    return _trained(m, limit, reference) if served is None else served_drop(m, served, limit)
 
 
 def _trained(m: Measured, limit: float, reference: Sequence[Measured]) -> Kept:
-    """Final accuracies of full runs against those with the numerics that nothing was set for."""
+    """Final accuracies of full runs against those with default numerics."""
     if m.case.tuning.precision == "default":
-        return Kept(limit="accuracy", fit="meets", said="the numerics that nothing was set for")
+        return Kept(limit=DROP, fit="meets", said="none (default numerics are the reference)")
     plain = [r for r in reference if r.work_id == m.work_id and numerics(r.case.tuning)[0] == "default"]
     own = accuracies_of(m.runs)
     base = [a for r in plain for a in accuracies_of(r.runs)]
     if min(len(own), len(base)) < 2:
-        return Kept(limit="accuracy", fit="open", said="-", why="fewer than two full runs a side")
+        return Kept(limit=DROP, fit="open", said="-", why="fewer than two full runs a side")
     found = stats.accuracy_equivalence(base, own, margin=limit).difference
     if found is None:
-        return Kept(limit="accuracy", fit="open", said="-", why="fewer than two full runs a side")
+        return Kept(limit=DROP, fit="open", said="-", why="fewer than two full runs a side")
     fit: Fit = "meets" if found.low > -limit else "fails" if found.high < -limit else "open"
-    said = f"{100 * found.estimate:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
-    return Kept(
-        limit="accuracy", fit=fit, said=said, why="its interval holds the limit" if fit == "open" else ""
-    )
+    said = f"{drop_words(found)} of final accuracy"
+    return Kept(limit=DROP, fit=fit, said=said, why=OPEN if fit == "open" else "")

@@ -6,7 +6,9 @@ Knows nothing about how a choice is made.
 from collections.abc import Iterator, Sequence
 
 from breakeven import units
+from breakeven.analysis import naming
 from breakeven.analysis.advise_findings import Advice, Limits, MoneyFinding, Option, Prices
+from breakeven.analysis.quality import MEANINGS
 from breakeven.stats import Verdict
 
 MOST_UNKNOWN = 4
@@ -22,14 +24,13 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
         yield (
             f"{a.name}: unknown from these measurements which case keeps to the limits."
             if a.unknown
-            else (
-                f"{a.name}: no case keeps to the limits." if a.options else f"{a.name}: no case has a number."
-            )
+            else (f"{a.name}: no case keeps to the limits." if a.options else f"{a.name}: no case competes.")
         )
         yield from _nearest(a)
     else:
-        yield f"{a.name}: run {a.choice.label}: {amount(a, a.choice)}{_limits(a.choice)}."
+        yield f"{a.name}: run {named(a.choice)}: {amount(a, a.choice)}{_limits(a.choice)}."
         yield _second(a)
+        yield from _flagged(a.choice, a.runner_up)
     yield from a.changes
     yield from (f"{rule.text} (rule {rule.rule})." for rule in a.rules if rule.answer == "holds")
     yield from (money_sentence(m) for m in a.money)
@@ -43,7 +44,7 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
     for why in dict.fromkeys(why for _, why in a.left_out):
         yield f"Left out: {', '.join(name for name, own in a.left_out if own == why)}: {why}."
     for text, command in a.unknown[:MOST_UNKNOWN]:
-        yield f"Unknown from these measurements: {text}. Find out: {command}"
+        yield f"Unknown from these measurements: {text}.{f' Find out: {command}' if command else ''}"
     if len(a.unknown) > MOST_UNKNOWN:
         yield f"{len(a.unknown) - MOST_UNKNOWN} more unknown, in --json."
     if (
@@ -56,6 +57,36 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
             f"Whether {a.choice.case.tuning.precision} learns as well is not asked: "
             "--max-accuracy-drop 0.5% asks it, of full runs."
         )
+
+
+def named(o: Option) -> str:
+    """An option, with what its outputs are worth beside it where that need be said."""
+    return f"{o.label} [{o.worth}]" if o.worth else o.label
+
+
+def flags_of(o: Option) -> list[str]:
+    """Its flags, each with the number of processes where not all carry it."""
+    return [
+        f"{flag} ({count} of {o.of_processes})" if count < o.of_processes else flag
+        for flag, count in o.flags.items()
+    ]
+
+
+def _flagged(choice: Option, second: Option | None) -> Iterator[str]:
+    """The flags of the choice and the runner-up with their meanings, once where both have the same."""
+    if second is not None and choice.flags and flags_of(choice) == flags_of(second):
+        yield f"Flags of the choice and the runner-up: {_meant(choice)}."
+        return
+    for whose, o in (("choice", choice), ("runner-up", second)):
+        if o is not None and o.flags:
+            yield f"Flags of the {whose}: {_meant(o)}."
+
+
+def _meant(o: Option) -> str:
+    """Its flags, each with the first part of what it means."""
+    meanings = {**MEANINGS, "one_process": "no interval, no verdict"}
+    told = zip(o.flags, flags_of(o), strict=True)
+    return "; ".join(f"{said}: {meanings[f].split(':')[0]}" if f in meanings else said for f, said in told)
 
 
 def amount(a: Advice, o: Option) -> str:
@@ -104,9 +135,9 @@ def _second(a: Advice) -> str:
     word = "cheap" if a.objective == "cost" else "fast"
     if a.margin is None:
         why = a.reasons.get("margin", "no interval")
-        return f"Runner-up {a.runner_up.label}: about {a.margin_point or 0:.2f}x; no verdict: {why}."
+        return f"Runner-up {named(a.runner_up)}: about {a.margin_point or 0:.2f}x; no verdict: {why}."
     shown = units.format_ratio_interval(a.margin)
-    head = f"Runner-up {a.runner_up.label}: the choice is {shown} as {word}"
+    head = f"Runner-up {named(a.runner_up)}: the choice is {shown} as {word}"
     match a.verdict:
         case Verdict.FASTER:
             return f"{head}."
@@ -121,7 +152,7 @@ def _nearest(a: Advice) -> Iterator[str]:
     for o in a.options[:MOST_CHANGES]:
         failing = [f"{k.limit} {k.said}" for k in o.limits if k.fit == "fails"]
         if failing:
-            yield f"{o.label} fails: {', '.join(failing)}."
+            yield f"{named(o)} fails: {', '.join(failing)}."
 
 
 def changes_of(a: Advice, ordered: Sequence[Option], prices: Prices | None) -> Iterator[str]:
@@ -134,7 +165,7 @@ def changes_of(a: Advice, ordered: Sequence[Option], prices: Prices | None) -> I
             break
         if failing:
             made += 1
-            yield f"A looser limit would make it {o.label} ({amount(a, o)}): {', '.join(failing)}."
+            yield f"A looser limit would make it {named(o)} ({amount(a, o)}): {', '.join(failing)}."
     if prices is not None and a.objective == "cost":
         yield from _price_change(a, ordered, prices)
 
@@ -149,8 +180,8 @@ def _price_change(a: Advice, ordered: Sequence[Option], prices: Prices) -> Itera
     if others and price is not None and others[0].cost is not None:
         limit = price.an_hour * others[0].cost / choice.cost
         yield (
-            f"Above {money(limit)} {prices.currency} an hour for {choice.device_label} "
-            f"(now {money(price.an_hour)}) it would be {others[0].label}."
+            f"Above {money(limit)} {prices.currency} an hour for {naming.short(choice.device_label)} "
+            f"(now {money(price.an_hour)}) it would be {named(others[0])}."
         )
 
 
@@ -158,21 +189,35 @@ def money_sentence(m: MoneyFinding) -> str:
     """Where a dearer device pays."""
     parts = []
     plural = f"{m.unit}s"
+    names = naming.short_labels([m.dear, m.cheap])
+    dear, cheap = names[m.dear], names[m.cheap]
     if m.hourly is not None and m.hourly_ratio is not None:
-        factor = max(m.hourly_ratio, 1 / m.hourly_ratio)
-        parts.append(f"by the hour {m.hourly} is the cheaper, by {factor:.2g}x, for any number of {plural}")
+        parts.append(_hourly(m, names[m.hourly], m.hourly_ratio, plural))
     if m.against is None:
         if m.reason:
             parts.append(m.reason)
     elif m.monthly is None:
         best = f" (at the best ends of both intervals from {m.low:,} {plural})" if m.low is not None else ""
-        parts.append(f"rented by the month {m.dear} is never the cheaper{best}")
+        parts.append(f"rented by the month {dear} is never the cheaper{best}")
     else:
         bounds = ""
         if m.low is not None:
             bounds = f" [{m.low:,}, {f'{m.high:,}' if m.high is not None else 'never'}]"
-        other = f"{m.cheap} by the {m.against}"
+        other = f"{cheap} by the {m.against}"
         parts.append(
-            f"{m.dear} by the month is cheaper than {other} from {m.monthly:,} {plural} a month{bounds}"
+            f"{dear} by the month is cheaper than {other} from {m.monthly:,} {plural} a month{bounds}"
         )
-    return f"Money: {m.dear} against {m.cheap}: {'; '.join(parts)}."
+    return f"Money: {dear} against {cheap}: {'; '.join(parts)}."
+
+
+def _hourly(m: MoneyFinding, cheaper: str, point: float, plural: str) -> str:
+    """Which is the cheaper by the hour, only where that can be told."""
+    if m.hourly_interval is None:
+        return f"by the hour {cheaper} is about {point:.2f}x as cheap; no verdict: {m.hourly_why}"
+    shown = units.format_ratio_interval(m.hourly_interval)
+    match m.hourly_verdict:
+        case Verdict.FASTER:
+            return f"by the hour {cheaper} is the cheaper for any number of {plural}: {shown} as cheap"
+        case Verdict.SAME:
+            return f"by the hour both cost the same within 3 %: {cheaper} is {shown} as cheap"
+    return f"by the hour {cheaper} is {shown} as cheap: which is the cheaper cannot be told"

@@ -7,32 +7,44 @@ them.
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from breakeven import stats, units
+from breakeven import units
 from breakeven.analysis import naming
+from breakeven.analysis.advise_family import Judged, Versus, versus
 from breakeven.analysis.advise_findings import RuleFinding
 from breakeven.analysis.advise_options import Candidate
-from breakeven.analysis.ratios import FEWEST, MARGIN, apart, one_unit
+from breakeven.analysis.cases import Measured
+from breakeven.analysis.ratios import FEWEST
 from breakeven.catalog.rules import Rule, rules
 from breakeven.records.case import Case
 from breakeven.records.tuning import presets
+from breakeven.stats import Verdict
 
-NOT_IN_TURN = "the two were not measured in turn"
+SIM_PRESETS = "eager,channels-last,compiled"
+"""What a simulated device can do of inference: it has no runtime besides its own."""
 MOST_ADDED = 100
 """Processes beyond which nobody is asked to add more."""
 
 
-def ruled(chosen: Candidate, pool: Sequence[Candidate]) -> list[RuleFinding]:
-    """What every rule of the task says of the choice; none where its axis does not apply."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What the file holds besides the cases that compete: all `cases`, those of earlier studies too; `gpus`:
+    whether its machine has one."""
+
+    cases: tuple[Measured, ...]
+    source: str
+    gpus: bool
+
+
+def asked_of(chosen: Candidate, pool: Sequence[Candidate]) -> list[tuple[Rule, Versus | None]]:
+    """Every rule of the task whose axis applies to the choice, with the comparison that decides it."""
     case = chosen.measured.case
     mine = [rule for rule in rules() if rule.of(case.work.task) and _applies(rule, case)]
     others = [_best_other(rule, chosen, pool) for rule in mine]
-    ratios = [None if other is None else ratio_of(other, chosen) for other in others]
-    adjusted = iter(stats.holm([r.p_value for r in ratios if r is not None]))
-    tests = sum(r is not None for r in ratios)
     return [
-        _finding(rule, chosen, other, ratio, next(adjusted) if ratio is not None else 1.0, tests)
-        for rule, other, ratio in zip(mine, others, ratios, strict=True)
+        (rule, None if other is None else versus(other, chosen))
+        for rule, other in zip(mine, others, strict=True)
     ]
 
 
@@ -41,19 +53,6 @@ def _applies(rule: Rule, case: Case) -> bool:
     if rule.rule == "workers":
         return case.tuning.workers is not None
     return rule.rule != "threads" or case.device.kind == "cpu"
-
-
-def ratio_of(base: Candidate, chosen: Candidate) -> stats.Ratio | None:
-    """base seconds / chosen seconds, paired by replicate on the unit that both share."""
-    a, b = one_unit(base.seconds, chosen.seconds)
-    looks = sorted({*base.measured.looks, *chosen.measured.looks})
-    return stats.paired_ratio(a, b, looks=looks) if a and b else None
-
-
-def in_turn(base: Candidate, chosen: Candidate) -> bool:
-    """Whether the two were measured in turn (R13): most of their processes by one parent, step by step."""
-    shared = [key for key in base.seconds if key in chosen.seconds]
-    return base.full or not apart(base.measured, chosen.measured, shared)
 
 
 def differing(one: Case, other: Case) -> set[str]:
@@ -89,49 +88,64 @@ def _best_other(rule: Rule, chosen: Candidate, pool: Sequence[Candidate]) -> Can
     return min(others, key=lambda c: c.option.seconds_point, default=None)
 
 
-def _finding(
-    rule: Rule,
-    chosen: Candidate,
-    other: Candidate | None,
-    ratio: stats.Ratio | None,
-    p_adjusted: float,
-    tests: int,
-) -> RuleFinding:
-    value = value_of(rule, chosen)
-    if other is None:
-        return RuleFinding(
-            rule=rule.rule, answer="open", text=rule.open.format(value=value), command=_command(rule, chosen)
-        )
-    names = {"value": value, "other": value_of(rule, other)}
-    found = RuleFinding(
+def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged, known: Known) -> RuleFinding:
+    """What the rule says of the choice, by the verdict of its comparison."""
+    if found is None:
+        return _alone(rule, chosen, known)
+    other = found.base
+    value, against = value_of(rule, chosen), value_of(rule, other)
+    short = naming.short_labels([value, against])
+    names = {"value": short[value], "other": short[against]}
+    said = RuleFinding(
         rule=rule.rule,
         answer="open",
-        text=rule.says.format(**names),
-        ratio=ratio.interval if ratio else None,
+        text=rule.says.format(**names) + (_worths(chosen, other) if rule.rule == "precision" else ""),
+        ratio=found.ratio.interval if found.ratio else None,
         other_id=other.option.case_id,
         evidence=chosen.option.evidence + other.option.evidence,
     )
-    if not in_turn(other, chosen):
-        return dataclasses.replace(found, text=f"{found.text}: {NOT_IN_TURN}", command=more(chosen, FEWEST))
-    if ratio is None or ratio.interval.n < FEWEST:
-        text = f"{found.text}: too few processes in common for a verdict"
-        return dataclasses.replace(found, text=text, command=more(chosen, FEWEST))
-    verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
-    shown = units.format_ratio_interval(ratio.interval)
-    found = dataclasses.replace(found, verdict=verdict)
-    match verdict:
-        case stats.Verdict.FASTER:
-            return dataclasses.replace(found, answer="holds", text=f"{found.text}: {shown} as fast")
-        case stats.Verdict.UNCERTAIN:
-            needed = stats.processes_to_decide(ratio, margin=MARGIN, tests=tests)
+    if found.ratio is None:
+        return dataclasses.replace(said, text=f"{said.text}: {found.why}", command=more(chosen, FEWEST))
+    shown = units.format_ratio_interval(found.ratio.interval)
+    said = dataclasses.replace(said, verdict=judged.verdict)
+    match judged.verdict:
+        case Verdict.FASTER:
+            return dataclasses.replace(said, answer="holds", text=f"{said.text}: {shown} as fast")
+        case Verdict.UNCERTAIN:
+            needed = judged.needed
             command = more(chosen, needed) if needed and needed <= MOST_ADDED else None
-            return dataclasses.replace(found, text=f"{found.text}: cannot be told, {shown}", command=command)
-    return dataclasses.replace(found, answer="does not hold", text=f"{rule.denies.format(**names)} ({shown})")
+            return dataclasses.replace(said, text=f"{said.text}: cannot be told, {shown}", command=command)
+    return dataclasses.replace(said, answer="does not hold", text=f"{rule.denies.format(**names)} ({shown})")
+
+
+def _worths(chosen: Candidate, other: Candidate) -> str:
+    """What the outputs of both sides are worth, where it need be said: speed alone recommends nothing."""
+    sides = [(c.measured.case.tuning.precision, c.option.worth) for c in (chosen, other) if c.option.worth]
+    return f" ({'; '.join(f'{name}: {worth}' for name, worth in sides)})" if sides else ""
+
+
+def _alone(rule: Rule, chosen: Candidate, known: Known) -> RuleFinding:
+    """What to do where no case stands beside the choice: show what the file has, or measure what it lacks."""
+    value = value_of(rule, chosen)
+    here = chosen.measured.case
+    held = [m for m in known.cases if m.case != here and _allowed(rule, here, m.case)]
+    found = RuleFinding(rule=rule.rule, answer="open", text=rule.open.format(value=naming.short(value)))
+    earlier = [m for m in held if not m.finding.in_study and not m.finding.failure]
+    if earlier and chosen.measured.finding.in_study:
+        names = ", ".join(dict.fromkeys(_value(rule, m) for m in earlier))
+        text = f"{found.text} by the file's latest study, {names} by earlier ones"
+        return dataclasses.replace(
+            found, text=text, command=f"breakeven advise {shlex.quote(known.source)} --all"
+        )
+    return dataclasses.replace(found, command=_command(rule, chosen, held, known))
 
 
 def value_of(rule: Rule, c: Candidate) -> str:
     """What a case has on the rule's axis, in a word."""
-    m = c.measured
+    return _value(rule, c.measured)
+
+
+def _value(rule: Rule, m: Measured) -> str:
     tuning, work = m.case.tuning, m.case.work
     values: Mapping[str, object] = {
         "device": m.finding.device_label,
@@ -162,13 +176,30 @@ def begin(c: Candidate, *, without: str = "") -> str:
     return " ".join(["breakeven run", shlex.quote(work.model), *infer, *told, *full])
 
 
-def _command(rule: Rule, c: Candidate) -> str:
+def _command(rule: Rule, c: Candidate, held: Sequence[Measured], known: Known) -> str | None:
+    """The command that measures what this machine can do and the file does not hold (`held` failed, or has no
+    number); None where nothing is left."""
+    m = c.measured
     values = rule.values.split(",")
+    if m.finding.simulated:
+        if rule.rule in ("device", "threads", "workers"):
+            return None  # other planted devices are no other places to run
+        values = SIM_PRESETS.split(",") if rule.rule == "runtime" else values
     if rule.rule == "device":
-        values = [v for v in values if v.partition(":")[0] != c.measured.case.device.kind]
+        values = [v for v in values if v.partition(":")[0] != m.case.device.kind]
+        values = [v for v in values if known.gpus or not v.startswith("cuda")]
+    if rule.rule == "runtime" and m.case.device.kind == "cuda":
+        values = [v for v in values if v != "openvino"]  # it computes on CPUs
+    here = value_of(rule, c)
+    tried = {here, *(_value(rule, one) for one in held), *(one.preset for one in (m, *held))}
+    left = [v for v in values if v not in tried]
+    if not left:
+        return None
     if rule.rule in ("device", "precision"):
-        values = list(dict.fromkeys([value_of(rule, c), *values]))
-    return f"{begin(c, without=rule.flag)} {rule.flag} {shlex.quote(','.join(values))}"
+        left = [m.finding.device_label if rule.rule == "device" else here, *left]
+    elif m.preset in values:
+        left = [v for v in values if v == m.preset or v in left]
+    return f"{begin(c, without=rule.flag)} {rule.flag} {shlex.quote(','.join(left))}"
 
 
 def more(c: Candidate, processes: int) -> str:

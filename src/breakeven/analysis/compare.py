@@ -11,7 +11,7 @@ from breakeven import stats
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.comparable import Difference
 from breakeven.analysis.compare_findings import CaseComparison, Comparison, Gate
-from breakeven.analysis.compare_phrases import sentences_of
+from breakeven.analysis.compare_phrases import hidden_cases, sentences_of
 from breakeven.analysis.compare_rows import drafts_of, settled
 from breakeven.analysis.compare_sides import OneSide, names_of, one_side
 from breakeven.analysis.ratios import MARGIN
@@ -27,21 +27,26 @@ def compare(
     strict: bool = False,
     across: bool = False,
     only: Collection[str] | None = None,
+    show_all: bool = False,
 ) -> Comparison:
     """Every case of both results: base time / new time with interval and verdict.
 
     `fail_if_slower`: the gate's threshold as a share. `across`: other machines may be compared, and there is
-    no gate. `only`: these case ids. Raises UserError where no case is in both, or a gate has nothing to
+    no gate. `only`: these case ids. `show_all`: also cases that a file's
+    latest study no longer has. Raises UserError where no case is in both, or a gate has nothing to
     decide on.
     """
     if across and fail_if_slower is not None:
         raise UserError(
             "--across-machines compares machines: a slower one is no regression, so it has no gate"
         )
-    a, b = one_side(base), one_side(new)
+    a, b = (one_side(results, show_all=show_all) for results in (base, new))
     both = [key for key in b.cases if key in a.cases and (only is None or key in only)]
     if not both:
-        raise UserError(f"{base.path} and {new.path} have no case in common: compare two runs of one study")
+        note = hidden_cases(a.hidden + b.hidden)
+        raise UserError(
+            f"{base.path} and {new.path} have no case in common: compare two runs of one study{note}"
+        )
     margin = MARGIN if fail_if_slower is None else min(MARGIN, fail_if_slower)
     shown: dict[str, Difference] = {}
     drafts = [draft for key in both for draft in drafts_of(a, b, key, across, shown)]
@@ -53,6 +58,8 @@ def compare(
         new=new.path,
         cases=tuple(rows),
         across=across,
+        hidden=a.hidden + b.hidden,
+        show_all=show_all,
         simulated=any(side.cases[key].finding.simulated for side in (a, b) for key in both),
         shown=tuple(shown.values()),
         only_base=() if only else _alone(a, b, names),
@@ -74,7 +81,12 @@ def confirmed(first: Comparison, base: Results, again: Results) -> Comparison:
     if first.gate is None:
         raise UserError("--confirm measures again what a gate fails: add --fail-if-slower 5%")
     second = compare(
-        base, again, fail_if_slower=first.gate.threshold, strict=first.gate.strict, only=first.suspects
+        base,
+        again,
+        fail_if_slower=first.gate.threshold,
+        strict=first.gate.strict,
+        only=first.suspects,
+        show_all=first.show_all,
     )
     found = dataclasses.replace(first, confirmed=second)
     return dataclasses.replace(found, sentences=tuple(sentences_of(found)))

@@ -10,7 +10,7 @@ from breakeven import stats
 from breakeven.analysis import naming
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.compare_findings import AxisComparison, By
-from breakeven.analysis.compare_phrases import axis_sentences
+from breakeven.analysis.compare_phrases import axis_sentences, hidden_cases
 from breakeven.analysis.compare_sides import names_of, unranked_of
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.pairs import Pair, baseline, pairs_of, refusal
@@ -21,16 +21,19 @@ from breakeven.records.file import Results
 AXES: tuple[By, ...] = ("precision", "device", "runtime", "tuning")
 
 
-def compare_by(results: Results, by: By) -> AxisComparison:
+def compare_by(results: Results, by: By, *, show_all: bool = False) -> AxisComparison:
     """Each case against that of equal work with the base's value of `by`.
 
     The base is the study's baseline device; of the other axes the first value of the study that the work has.
     For `precision` all but precision and calibration is equal, for `runtime` the precision, for `tuning`
-    nothing need be. One family of tests. Raises UserError where the axis has one value.
+    nothing need be. `show_all`: also cases that the latest
+    study no longer has. One family of tests. Raises UserError where the axis has one value.
     """
     kept, _ = believed(results)
     study = kept.studies[-1].study if kept.studies else {}
-    cases = [m for m in measured_cases(kept) if m.finding.in_study]
+    every = measured_cases(kept)
+    cases = [m for m in every if show_all or m.finding.in_study]
+    hidden = len(every) - len(cases)
     if by == "device":
         base = baseline(list(dict.fromkeys(m.case.device for m in cases)), naming.text(study, "baseline"))
         pairs = pairs_of(cases, base) if base else []
@@ -44,7 +47,9 @@ def compare_by(results: Results, by: By) -> AxisComparison:
         for pair in pairs
     ]
     if not pairs:
-        raise UserError(f"{results.path} has one {by} of each work: nothing to compare by {by}")
+        raise UserError(
+            f"{results.path} has one {by} of each work: nothing to compare by {by}{hidden_cases(hidden)}"
+        )
     ratios = tuple(step_ratios(pairs))
     labels = names_of(cases)
     values = {pair.candidate.finding.case_id: _value(pair.candidate, by) for pair in pairs}
@@ -57,6 +62,7 @@ def compare_by(results: Results, by: By) -> AxisComparison:
         by=by,
         ratios=ratios,
         names=tuple(labels.items()),
+        hidden=hidden,
         simulated=any(m.finding.simulated for m in cases),
         geometric=tuple((value, stats.geometric_mean(own), len(own)) for value, own in means.items()),
     )
@@ -71,7 +77,7 @@ def _value(m: Measured, by: By) -> str:
             return m.case.tuning.runtime
         case "tuning":
             return m.finding.tuning_name
-    return m.finding.device_label
+    return naming.short(m.finding.device_label)
 
 
 def _pairs(cases: Sequence[Measured], by: By) -> Iterator[Pair]:

@@ -74,6 +74,7 @@ class Gate:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     """Two results, case by case. `across`: they are of different machines, so nothing here is a regression.
+    `hidden` counts cases of earlier studies that are not looked at, unless `show_all`.
 
     `geometric`: the geometric mean of the ratios of `of == "step"`, `geometric_n` cases. `shown`: differences
     that have to stand beside the numbers, each once. `only_base` and `only_new` are labels of cases that one
@@ -85,6 +86,8 @@ class Comparison:
     new: str
     cases: tuple[CaseComparison, ...]
     across: bool = False
+    hidden: int = 0
+    show_all: bool = False
     simulated: bool = False
     geometric: Interval | None = None
     geometric_point: float | None = None
@@ -122,6 +125,7 @@ class AxisComparison:
     by: By
     ratios: tuple[RatioFinding, ...]
     names: tuple[tuple[str, str], ...]
+    hidden: int = 0
     simulated: bool = False
     geometric: tuple[tuple[str, float, int], ...] = ()
     sentences: tuple[str, ...] = ()

@@ -150,6 +150,11 @@ def axis_sentences(found: AxisComparison) -> Iterator[str]:
             yield f"No verdict on {names[r.candidate_id]}: {why}."
 
 
+def hidden_cases(count: int) -> str:
+    """What is said of cases of earlier studies that were not looked at; nothing of none."""
+    return f"; {_count(count, 'case')} of earlier studies hidden (--all)" if count else ""
+
+
 def _list(names: Sequence[str]) -> str:
     names = list(dict.fromkeys(names))
     if len(names) > MOST_NAMED:

@@ -25,6 +25,7 @@ class OneSide:
     results: Results
     versions: Mapping[str, str]
     unranked: Mapping[str, str]
+    hidden: int = 0
 
     def side(self, m: Measured) -> Side:
         """The last of the processes that a case's numbers come from, with its machine."""
@@ -39,7 +40,8 @@ class OneSide:
         return [a for a in mine if a.region == m.finding.region]
 
 
-def one_side(results: Results) -> OneSide:
+def one_side(results: Results, *, show_all: bool = False) -> OneSide:
+    """The cases of the file's latest study; with `show_all` those of earlier ones too."""
     versions, current = dict[str, str](), None
     for line in results.lines:
         if isinstance(line, StudyLine):
@@ -47,7 +49,8 @@ def one_side(results: Results) -> OneSide:
         elif isinstance(line, Attempt) and current is not None:
             versions[line.attempt_id] = current
     kept, _ = believed(results)
-    cases = {m.finding.case_id: m for m in measured_cases(kept) if m.finding.in_study}
+    every = measured_cases(kept)
+    cases = {m.finding.case_id: m for m in every if show_all or m.finding.in_study}
     return OneSide(
         path=results.path,
         cases=cases,
@@ -55,6 +58,7 @@ def one_side(results: Results) -> OneSide:
         results=kept,
         versions=versions,
         unranked=unranked_of(list(cases.values()), kept),
+        hidden=len(every) - len(cases),
     )
 
 
@@ -69,17 +73,23 @@ def unranked_of(cases: Sequence[Measured], results: Results) -> dict[str, str]:
 
 def names_of(cases: Sequence[Measured]) -> dict[str, str]:
     """Case id -> what tells it from the others: its model, and what is not the same in all."""
-    words = {m.finding.case_id: words_of(m) for m in cases}
+    words = words_by_case(cases)
     kept = [i for i in range(7) if i == 0 or len({w[i] for w in words.values()}) > 1]
     return {key: " ".join(mine[i] for i in kept if mine[i]) for key, mine in words.items()}
 
 
-def words_of(m: Measured) -> tuple[str, ...]:
+def words_by_case(cases: Sequence[Measured]) -> dict[str, tuple[str, ...]]:
+    """Case id -> its words, the device by its short name among these."""
+    short = naming.short_labels(m.finding.device_label for m in cases)
+    return {m.finding.case_id: words_of(m, short[m.finding.device_label]) for m in cases}
+
+
+def words_of(m: Measured, device: str) -> tuple[str, ...]:
     """What names a case, a word an axis. In inference precision is an axis of its own."""
     work, tuning, precision = m.case.work, m.finding.tuning_name, ""
     if work.task == "infer":
         tuning, precision = naming.without_numerics(tuning), m.case.tuning.precision
     return (
-        *(work.model, m.finding.device_label, tuning, precision),
+        *(work.model, device, tuning, precision),
         *(f"batch {work.batch}", work.data, f"seed {work.seed}"),
     )

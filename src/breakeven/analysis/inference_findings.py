@@ -42,6 +42,7 @@ class Outputs:
     (how many images, which weights); `output_error`: relative
     L2 of the logits against it; `reference_error`: the same against FP64 arithmetic of the declared layers,
     on a few images. `accuracy` and `fp32_accuracy`: share of right answers, where the data has labels.
+    `images`: of how many images the agreement is, `labelled`: of how many both accuracies are.
     `random`: the weights were drawn, so that agreement is that of an untrained net. `failed`: the check that
     was not passed.
     """
@@ -52,6 +53,8 @@ class Outputs:
     reference_error: float | None = None
     accuracy: float | None = None
     fp32_accuracy: float | None = None
+    images: int | None = None
+    labelled: int | None = None
     random: bool = True
     failed: str | None = None
     evidence: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 Knows nothing about how outputs were computed or how fast.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ def outputs_of(case: Case, checks: Sequence[Check], used: Sequence[Process]) -> 
     return Outputs(
         **values,
         note=_note(found.get(AGREEMENT)) or "",
+        images=_images(found.get(AGREEMENT)),
+        labelled=_images(found.get(ACCURACY)) if accuracy is not None else None,
         random=case.work.weights is None,
         failed=failed,
         evidence=tuple(f"{c.case_id}/check/{c.fingerprint_id}" for c in mine),
@@ -88,3 +91,9 @@ def _plain_accuracy(found: Mapping[str, Any]) -> float | None:
 def _note(one: Any) -> str | None:
     note = one.get("note") if isinstance(one, Mapping) else None
     return note if isinstance(note, str) and note else None
+
+
+def _images(one: Any) -> int | None:
+    """Of how many images a check is: its note says so, in words ("of 1,024 images")."""
+    told = re.search(r"(\d[\d,]*) images", _note(one) or "")
+    return int(told[1].replace(",", "")) or None if told else None

@@ -129,3 +129,14 @@ def text(study: Mapping[str, Any], key: str) -> str | None:
 def short(label: str) -> str:
     """A simulated device without its options: they fill a line and say nothing in a sentence."""
     return ":".join(label.split(":")[:2]) if label.startswith("sim:") else label
+
+
+def short_labels(labels: Iterable[str]) -> dict[str, str]:
+    """A short name of each device that no other has: `sim:gpu`, and `sim:gpu#2` of another planted one."""
+    out: dict[str, str] = {}
+    for full in dict.fromkeys(labels):
+        stem, number = short(full), 1
+        while (name := stem if number == 1 else f"{stem}#{number}") in out.values():
+            number += 1
+        out[full] = name
+    return out

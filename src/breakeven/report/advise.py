@@ -10,7 +10,18 @@ from breakeven.analysis.advise_findings import Advice, Option
 from breakeven.analysis.advise_phrases import IMAGES, money
 from breakeven.report import words
 from breakeven.report.json import plain
-from breakeven.report.view import Cell, Report, Section, absent, build_table, clean, label, number, said
+from breakeven.report.view import (
+    Cell,
+    Column,
+    Report,
+    Section,
+    absent,
+    build_table,
+    clean,
+    label,
+    number,
+    said,
+)
 
 SCHEMA = "breakeven.advice/1"
 BANNER = "SIMULATED: no hardware was measured. These numbers come from a planted model."
@@ -25,11 +36,19 @@ def advice_report(found: Sequence[Advice]) -> Report:
         title="Advice",
         banner=banner,
         badge="simulated" if banner else "",
-        facts=tuple(dict.fromkeys(clean(a.source) for a in found)),
+        facts=tuple(dict.fromkeys(clean(fact) for a in found for fact in (a.source, *_asked(a)))),
         sentences=tuple(_spaced([[clean(s) for s in a.sentences if s != banner] for a in found])),
         sections=tuple(section for a in found if (section := _options(a)) is not None),
         footnotes=tuple(_cited(a) for a in found if a.choice is not None),
     )
+
+
+def _asked(a: Advice) -> Iterator[str]:
+    """The limits as they were understood, each with its unit; how many cases are not looked at."""
+    if a.limits:
+        yield f"limits: {'; '.join(a.limits)}"
+    if a.hidden:
+        yield f"{a.hidden:,} case{'' if a.hidden == 1 else 's'} of earlier studies hidden (--all)"
 
 
 def _spaced(groups: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -60,6 +79,8 @@ def _options(a: Advice) -> Section | None:
         number("a million images" if serves else "a run costs", a.currency or ""),
         *map(number, limits),
         number("keeps to the limits"),
+        *([Column(name="outputs")] if any(o.worth for o in a.options) else []),
+        Column(name="flags"),
     ]
     rows = [_row(a, option) for option in a.options[:SHORT]]
     table = build_table(columns, rows)
@@ -91,4 +112,6 @@ def _row(a: Advice, o: Option) -> tuple[Cell, ...]:
         else Cell(text=money(scale * o.cost), sort=o.cost),
         *kept,
         said(word) if o.limits else absent(),
+        *([said(o.worth) if o.worth else absent()] if any(each.worth for each in a.options) else []),
+        said(", ".join(o.flags)) if o.flags else absent(),
     )

@@ -10,8 +10,9 @@ from typing import Any
 
 from breakeven.analysis.comparable import Difference
 from breakeven.analysis.compare_findings import AxisComparison, CaseComparison, Comparison
-from breakeven.analysis.compare_phrases import percent_of
+from breakeven.analysis.compare_phrases import hidden_cases, percent_of
 from breakeven.analysis.findings import RatioFinding
+from breakeven.analysis.naming import short_labels
 from breakeven.errors import UserError
 from breakeven.report import words
 from breakeven.report.json import plain
@@ -53,7 +54,7 @@ def comparison_report(found: Comparison | AxisComparison) -> Report:
         title=clean(title),
         banner=banner,
         badge="simulated" if banner else "",
-        facts=tuple(map(clean, facts)),
+        facts=tuple(map(clean, (*facts, *filter(None, [hidden_cases(found.hidden).removeprefix("; ")])))),
         sentences=tuple(clean(s) for s in found.sentences if not (banner and s == banner)),
         sections=tuple(section for section in sections if section is not None),
     )
@@ -94,7 +95,8 @@ def _cases(rows: Sequence[CaseComparison], key: str, title: str) -> Section | No
         label("flags"),
     ]
     columns = [dataclasses.replace(c, key=c.name in KEYS) for c in columns]
-    table = build_table(columns, [_row(row) for row in rows])
+    short = short_labels([row.device_label for row in rows])
+    table = build_table(columns, [_row(row, short[row.device_label]) for row in rows])
     if table is None:
         return None
     note = (
@@ -104,7 +106,7 @@ def _cases(rows: Sequence[CaseComparison], key: str, title: str) -> Section | No
     return Section(key=key, title=title, note=note, table=table)
 
 
-def _row(row: CaseComparison) -> tuple[Cell, ...]:
+def _row(row: CaseComparison, device: str) -> tuple[Cell, ...]:
     work, tuning = row.case.work, row.case.tuning
     why = row.reasons.get("ratio", "")
     step = {"train": "a step", "infer": "a pipelined call"}[work.task]
@@ -113,7 +115,7 @@ def _row(row: CaseComparison) -> tuple[Cell, ...]:
         verdict += f"; {row.processes_needed} processes would decide"
     return (
         said(work.model),
-        said(row.device_label),
+        said(device),
         said(row.tuning_name),
         said(tuning.precision),
         said(work.batch, work.batch),

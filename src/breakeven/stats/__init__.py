@@ -28,6 +28,7 @@ from breakeven.stats.intervals import (
     prediction_interval,
     slope_interval,
 )
+from breakeven.stats.proportions import change_of_shares, paired_change, share_interval
 from breakeven.stats.samples import median_interval, percentile, samples_for_percentile, steady
 from breakeven.stats.sequential import looks_between, nominal_confidence, widening
 from breakeven.stats.student import t_quantile
@@ -40,6 +41,7 @@ __all__ = [
     "Verdict",
     "accuracy_equivalence",
     "case_interval",
+    "change_of_shares",
     "geometric_mean",
     "geometric_mean_ratio",
     "holm",
@@ -47,6 +49,7 @@ __all__ = [
     "mean_interval",
     "median_interval",
     "nominal_confidence",
+    "paired_change",
     "paired_ratio",
     "percentile",
     "pooled_spread",
@@ -56,6 +59,7 @@ __all__ = [
     "ratio_interval",
     "samples_for_percentile",
     "scaled",
+    "share_interval",
     "slope_interval",
     "slowdowns",
     "steady",
