@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,8 @@ from breakeven.analysis.predict.validation import OURS, Learned, learn, quantile
 from breakeven.catalog.gpus import gpu_named, gpus
 from breakeven.errors import UserError
 from breakeven.records.file import Results, read
+from breakeven.records.lines import Attempt, Outcome
+from breakeven.report import predict as predictions
 from breakeven.report.words import two_digits
 from breakeven.workloads import layers, models, roofline
 
@@ -351,6 +354,64 @@ def test_a_device_of_these_results_is_forecast_without_its_rows() -> None:
     assert one == other and measured == pytest.approx(0.010) and again == pytest.approx(0.070)
 
 
+def own_results(*lines: Any, check: Outcome | None = "ok") -> Results:
+    """Cases on an L4 of the user's; those of `lines` after the first three processes of one honest case."""
+    case = a_case("resnet18", "cuda", "on-device")
+    machine = a_machine(gpus=[{"name": "NVIDIA L4", "memory_gib": 22.5}])
+    honest = spread(case, 10.0)
+    cases = {a.case_id: a.case for a in (*honest, *(x for x in lines if isinstance(x, Attempt)))}
+    checks = [a_check(c, check) for c in cases.values()] if check else []
+    return Results(path="r", lines=(a_study(list(cases.values())), machine, *checks, *honest, *lines))
+
+
+def test_the_header_counts_the_rows_truly_learned_from() -> None:
+    results = own_results()
+    held, other, both = (predict([results], understand([results]), names) for names in ("L4", "T4", "T4, L4"))
+    assert held.own_rows == 0 and other.own_rows == 1 and held.rows < other.rows
+    # What is said of errors is said of that model: no L4 is left among its devices.
+    assert "L4" not in {name for s in held.scores for name in s.by_group}
+    assert "L4" in {name for s in other.scores for name in s.by_group}
+    assert [(m.devices, m.rows, m.own_rows) for m in both.learned] == [
+        (("Tesla T4",), other.rows, 1),
+        (("L4",), held.rows, 0),
+    ]
+    facts = predictions.report(held).facts
+    assert facts[0] == f"{held.rows} rows learned from, none of them yours"
+    assert predictions.report(both).facts[1].startswith("L4: ")
+    assert any(s.startswith("Of the model for Tesla T4: ") for s in predictions.sentences(both))
+
+
+@pytest.mark.parametrize(
+    ("changes", "n", "why"),
+    [
+        ({"flags": ("contended",)}, 3, "contended"),
+        ({"flags": ("throttled",)}, 3, "throttled"),
+        ({}, 1, "one process"),
+    ],
+)
+def test_rows_of_the_users_that_are_in_doubt_are_not_learned_from(
+    changes: dict[str, Any], n: int, why: str
+) -> None:
+    doubtful = spread(a_case("resnet18", "cuda", "on-device", batch=64), 6.0, n=n, **changes)
+    results = own_results(*doubtful)
+    found = predict([results], understand([results]), "T4")
+    assert found.own_left == {why: 1} and found.own_rows == 1
+    honest = own_results()
+    without = predict([honest], understand([honest]), "T4")
+    mine = next(f for f in found.forecasts if f.batch == 128)
+    assert mine.step_s == pytest.approx(without.forecasts[0].step_s)
+    assert f"Not learned from, of your own rows: 1 {why}." in predictions.sentences(found)
+    assert predictions.document(found)["own_rows_left_out"] == {why: 1}
+
+
+def test_unchecked_rows_are_not_learned_from() -> None:
+    results = own_results(check=None)
+    found = predict([results], understand([results]), "T4")
+    assert found.own_left == {"unchecked": 1} and found.own_rows == 0
+    # A board of its own has no rows to lose: its forecast rests on published rows all the same.
+    assert predict([results], understand([results]), "L4").forecasts[0].step_s
+
+
 def test_calls_have_a_percentile_and_an_upper_bound() -> None:
     case = infer_case("resnet50", "cpu", "eager", batch=8)
     results = Results(path="r", lines=(a_study([case]), a_machine(), a_check(case), *processes(case, 30.0)))
@@ -400,7 +461,6 @@ def test_who_launches_is_read_from_the_tuning() -> None:
 
 def test_every_format_and_no_line_beyond_eighty(tmp_path: Path) -> None:
     from breakeven import report
-    from breakeven.report import predict as predictions
 
     found = api.predict([read(RESULTS / "h200/ladder/results.jsonl")], "L4, H200", show_all=True)
     made = predictions.report(found)

@@ -29,7 +29,7 @@ from breakeven.analysis.processes import (
 from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
-from breakeven.records.lines import Attempt, Check
+from breakeven.records.lines import Attempt, Check, Load
 from breakeven.records.replicates import confirm_looks_of, full_looks_of, looks_of
 from breakeven.records.selection import REFUTING
 
@@ -141,7 +141,7 @@ def _measured(
     light = _light(attempts, checks, main_unit(everything), runs, limits)
     if (fast := too_fast(attempts[-1].case, [p.step_s for p in everything], light)) is not None:
         refuted = refuted or f"invalid: {fast}"
-    if (mixed := _mixed([p.attempt for p in everything])) is not None:
+    if (mixed := mixed_of([p.attempt for p in everything])) is not None:
         refuted = refuted or f"invalid: {mixed}"
     if refuted:
         everything, why, runs = [], refuted, ()
@@ -252,15 +252,15 @@ def _flags(
     return {flag: count for flag, count in sorted(flags.items()) if count}
 
 
-def _hashes(entering: Sequence[Attempt]) -> dict[str, frozenset[str | None]]:
+def _hashes(entering: Sequence[Attempt | Load]) -> dict[str, frozenset[str | None]]:
     """What was worked on, by name: every value seen, None among them where a process did not say."""
     names = dict.fromkeys(name for a in entering for name in a.hashes)
     return {name: frozenset(a.hashes.get(name) for a in entering) for name in names}
 
 
-def _mixed(attempts: Sequence[Attempt]) -> str | None:
+def mixed_of(lines: Sequence[Attempt | Load]) -> str | None:
     """Why the processes of a case did not all do its work: another version's net or order under one name."""
-    for name, values in _hashes(attempts).items():
+    for name, values in _hashes(lines).items():
         if len(values - {None}) > 1:
             return f"its processes worked on different {name} (their hashes differ)"
     return None

@@ -300,7 +300,8 @@ class LoadFinding:
     `per_s`, are Student t on the logs of processes. `least_s`: the least duration it was given. Of a server:
     `limit_s`, its p99 limit, `answer`, what the search came to (None: it has not ended), `trials`; the
     figures are then those of the processes that confirmed the answer. `empty`: share of the places of calls
-    that no sample filled.
+    that no sample filled. `disturbed`: something else used the machine in too many processes for a verdict;
+    there is no interval then.
     """
 
     case_id: str
@@ -319,6 +320,7 @@ class LoadFinding:
     wait_s: float | None = None
     answer: Answer | None = None
     trials: tuple[LoadTrial, ...] = ()
+    disturbed: bool = False
     flags: tuple[str, ...] = ()
     standing: str = "not an MLPerf result; not verified by MLCommons"
     source: str = ""

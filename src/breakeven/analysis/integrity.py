@@ -1,4 +1,4 @@
-"""Which attempts may be believed: those whose ids, parents and blocks fit together.
+"""Which attempts and load lines may be believed: those whose ids, parents and times fit together.
 
 Knows nothing about estimates. A file may have been merged by hand, edited, or written by another tool: what
 does not fit is left out and pointed out, never averaged in.
@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from breakeven.analysis.findings import QualityFinding
 from breakeven.records.canonical import ID_LENGTH, digest
 from breakeven.records.file import Results
-from breakeven.records.lines import Attempt, Fingerprint
+from breakeven.records.lines import Attempt, Fingerprint, Load
 
 JITTER = 5
 """Different block times of one process from which on another process with all the same is a copy."""
 
 
 def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
-    """The results without the attempts that contradict themselves or each other, and what was left out."""
+    """The results without the lines that contradict themselves or each other, and what was left out."""
     left_out: dict[str, list[Attempt]] = {}
     kept: list[Attempt] = []
     seen: dict[str, Attempt] = {}
@@ -32,7 +32,8 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
             kept.append(attempt)
         elif fault:
             left_out.setdefault(fault, []).append(attempt)
-    others = tuple(line for line in results.lines if not isinstance(line, Attempt))
+    loads, loads_out = _loads(results.loads)
+    others = tuple(line for line in results.lines if not isinstance(line, Attempt | Load))
     findings = [
         QualityFinding(
             flag="left_out",
@@ -42,21 +43,91 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
         )
         for fault, attempts in left_out.items()
     ]
+    findings += [
+        QualityFinding(
+            flag="left_out",
+            text=f"load lines left out: {fault}",
+            cases=len({line.case_id for line in lines}),
+            evidence=tuple(line.load_id for line in lines),
+        )
+        for fault, lines in loads_out.items()
+    ]
     findings += _edited(results.fingerprints)
-    return dataclasses.replace(results, lines=(*others, *kept)), findings
+    return dataclasses.replace(results, lines=(*others, *kept, *loads)), findings
+
+
+def _loads(lines: Iterable[Load]) -> tuple[list[Load], dict[str, list[Load]]]:
+    """The load lines that may be believed in their order, and the others by why not."""
+    kept: list[Load] = []
+    left_out: dict[str, list[Load]] = {}
+    seen: dict[str, Load] = {}
+    parents: dict[tuple[str, ...], Load] = {}
+    told: dict[tuple[object, ...], Load] = {}
+    for line in lines:
+        fault = _strange(line) or _repeated(line, seen)
+        if fault is None:
+            fault = _one_process(line, parents, told)
+        if fault is None:
+            kept.append(line)
+        elif fault:
+            left_out.setdefault(fault, []).append(line)
+    return kept, left_out
+
+
+def _repeated(line: Load, seen: dict[str, Load]) -> str | None:
+    """Why a load line clashes with an earlier one of its id; empty for an exact copy."""
+    earlier = seen.setdefault(f"{line.fingerprint_id}/{line.load_id}", line)
+    if earlier is line:
+        return None
+    return "" if earlier == line else "another load line has the same id (two files merged?)"
+
+
+def _one_process(
+    line: Load, parents: dict[tuple[str, ...], Load], told: dict[tuple[object, ...], Load]
+) -> str | None:
+    """Why a line is another one's process under a new number; None if it is not.
+
+    A detail log is of one process, for it holds its times of day; a machine starts one process at a time.
+    Trials of a search share a parent, those that confirm and measure do not.
+    """
+    if line.outcome != "ok":
+        return None
+    log = line.logs.get("detail", {}).get("sha256")
+    marks: list[tuple[object, ...]] = [
+        ("started", line.fingerprint_id, line.case_id, line.scenario, line.started_utc)
+    ]
+    marks += [("log", log)] if log else []
+    if len(set(line.latency_ns.values())) >= JITTER:
+        marks.append(("latency", line.case_id, line.scenario, tuple(sorted(line.latency_ns.items()))))
+    if any(mark in told for mark in marks):
+        return "they hold the start, the log or the latencies of another process (copied?)"
+    told.update(dict.fromkeys(marks, line))
+    if line.parent_id is None or line.purpose == "select":
+        return None
+    sibling = parents.setdefault((line.case_id, line.scenario, line.parent_id), line)
+    if sibling.replicate != line.replicate:
+        return "they share a parent process with another replicate of their case"
+    return None
 
 
 def _fault(attempt: Attempt) -> str | None:
     """Why an attempt contradicts itself; None if it does not."""
-    case = attempt.case
-    if (case.case_id, case.work_id, case.tuning_id) != (attempt.case_id, attempt.work_id, attempt.tuning_id):
+    if (strange := _strange(attempt)) is not None:
+        return strange
+    if any(b.samples != b.n_steps * attempt.work.batch for b in attempt.blocks):
+        return "their blocks count other samples than steps times batch"
+    return None
+
+
+def _strange(line: Attempt | Load) -> str | None:
+    """Why a line is not of the case that it names; None if it is."""
+    case = line.case
+    if (case.case_id, case.work_id, case.tuning_id) != (line.case_id, line.work_id, line.tuning_id):
         return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
-    device = attempt.observed.get("device")
+    device = line.observed.get("device")
     kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
     if case.device.kind in ("cpu", "cuda") and kind != case.device.kind:
         return f"they ran on {kind} and not on the device of their case"
-    if any(b.samples != b.n_steps * case.work.batch for b in attempt.blocks):
-        return "their blocks count other samples than steps times batch"
     return None
 
 

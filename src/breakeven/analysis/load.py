@@ -4,16 +4,21 @@ Knows nothing about how LoadGen is driven. Its figures are its own and stay besi
 from blocks or single calls.
 """
 
+import dataclasses
 import statistics
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from breakeven import stats
+from breakeven.analysis.cases import mixed_of
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.inference_findings import InferenceFinding, LoadFinding, LoadTrial
 from breakeven.analysis.naming import short, without_numerics
+from breakeven.analysis.ratios import shared
 from breakeven.records import serving
 from breakeven.records.file import Results
-from breakeven.records.lines import SCENARIOS, Load
+from breakeven.records.lines import SCENARIOS, Attempt, Load
 from breakeven.records.serving import Answer
 from breakeven.units import format_duration
 
@@ -21,26 +26,91 @@ NS = 1e-9
 ONE = "one process: no interval"
 UNVERIFIED = "not verified by MLCommons"
 MOST_SENTENCES = 2
+MOST_CONTENDED = 2
+"""Contended processes beyond which there is no verdict: a search rests on each of its trials."""
 
 
 def loads_of(results: Results, shown: Sequence[InferenceFinding]) -> list[LoadFinding]:
-    """One finding a case, scenario and question (least duration, limit, wait), in the order of the cases."""
-    found = []
+    """One finding a case, scenario and question (least duration, limit, wait), in the order of the cases.
+
+    `results` hold believed lines only (`integrity`).
+    """
+    found, attempts = [], {a.attempt_id: a for a in results.attempts}
     for case in shown:
-        mine = [line for line in results.loads if line.case_id == case.case_id and _whole(line)]
+        mine = [_judged(line) for line in results.loads if line.case_id == case.case_id]
+        own = [attempts[line] for line in case.evidence if line in attempts]
         for scenario in SCENARIOS:
             asked: dict[tuple[object, ...], list[Load]] = {}
             for line in mine:
                 if line.scenario == scenario:
                     asked.setdefault(_question(line), []).append(line)
-            found += [_finding(lines, case.source) for lines in asked.values()]
+            found += [_told(lines, case, own) for lines in asked.values()]
     return found
 
 
-def _whole(line: Load) -> bool:
-    """Whether its ids belong to what it says it ran."""
-    case = line.case
-    return (case.case_id, case.work_id, case.tuning_id) == (line.case_id, line.work_id, line.tuning_id)
+def _judged(line: Load) -> Load:
+    """The line, INVALID where it contradicts its own VALID."""
+    why = serving.contradiction(line)
+    if why is None:
+        return line
+    return dataclasses.replace(line, validity="INVALID", invalid_reasons=(why, *line.invalid_reasons))
+
+
+def _told(lines: Sequence[Load], case: InferenceFinding, own: Sequence[Attempt]) -> LoadFinding:
+    """The finding, or why these lines give none. `own`: the attempts that the case's numbers come from."""
+    here, elsewhere = _one_unit(lines, own)
+    ended = [line for line in here if _ended(line)]
+    refused = None if case.ranked else case.reasons.get("ranked", "no number")
+    if refused is None and (mixed := mixed_of([*own, *ended])) is not None:
+        refused = f"invalid: {mixed}"
+    if refused is not None:
+        reasons = {"per_s": refused}
+        evidence = tuple(line.load_id for line in lines)
+        return LoadFinding(
+            **_asked(lines[0]),
+            processes=0,
+            valid=0,
+            why=(refused,),
+            source=case.source,
+            evidence=evidence,
+            reasons=reasons,
+        )
+    found = _finding(here, case.source)
+    if elsewhere:
+        text = f"{elsewhere} processes of other machines are left out"
+        flags = tuple(sorted({*found.flags, "several_units"}))
+        found = dataclasses.replace(found, why=(*found.why, text), flags=flags)
+    return found
+
+
+def _one_unit(lines: Sequence[Load], own: Sequence[Attempt]) -> tuple[list[Load], int]:
+    """The lines of the unit that has most of those that came to a verdict, and how many others did.
+
+    Of equals the unit of the case's own attempts.
+    """
+    counts = Counter(line.fingerprint_id for line in lines if _ended(line))
+    if len(counts) < 2:
+        return list(lines), 0
+    units = {a.fingerprint_id for a in own}
+    unit = max(counts, key=lambda name: (counts[name], name in units))
+    return [line for line in lines if line.fingerprint_id == unit], counts.total() - counts[unit]
+
+
+def _ended(line: Load) -> bool:
+    return line.outcome == "ok" and line.validity is not None
+
+
+def _asked(first: Load) -> dict[str, Any]:
+    """What all lines of a question share."""
+    limit_ns = first.settings.get("server_target_latency_ns")
+    return {
+        "case_id": first.case_id,
+        "scenario": first.scenario,
+        "minimums": first.minimums,
+        "least_s": float(first.settings["min_duration_ms"]) / 1000,
+        "limit_s": limit_ns * NS if isinstance(limit_ns, int) else None,
+        "wait_s": first.search.get("max_wait_ms", 0.0) / 1000 if first.search else None,
+    }
 
 
 def _question(line: Load) -> tuple[object, ...]:
@@ -52,39 +122,45 @@ def _question(line: Load) -> tuple[object, ...]:
 def _finding(lines: Sequence[Load], source: str) -> LoadFinding:
     first = lines[0]
     answer = _answer(lines) if first.scenario == "server" else None
-    used = [line for line in lines if line.outcome == "ok" and line.validity is not None]
+    used = ended = [line for line in lines if _ended(line)]
     if first.scenario == "server":
         used = _confirmed(used, answer)
     failed = [line for line in lines if line.outcome not in ("ok", "interrupted")]
-    limit_ns = first.settings.get("server_target_latency_ns")
+    others = sum("contended" in line.flags for line in ended)
+    disturbed = others > MOST_CONTENDED or shared(others, len(ended)) or _shared(used)
+    busy = f"no verdict: something else used the machine in {others} of {len(ended)} processes"
     rates = [rate for line in used if (rate := _rate(line)) is not None]
-    per_s = stats.case_interval(rates) if len(rates) == len(used) else None
+    per_s = stats.case_interval(rates) if len(rates) == len(used) and not disturbed else None
     own, too_few = _quantiles(used)
-    intervals = {name: stats.case_interval(values) for name, values in own.items()}
+    intervals = {} if disturbed else {name: stats.case_interval(values) for name, values in own.items()}
     places = sum(line.served.get("calls", 0) * line.work.batch for line in used)
-    reasons = too_few if per_s else too_few | {"per_s": _no_rate(first, used, rates, answer)}
+    reasons = too_few
+    if per_s is None:
+        reasons = too_few | {"per_s": busy if disturbed else _no_rate(first, used, rates, answer)}
     return LoadFinding(
-        case_id=first.case_id,
-        scenario=first.scenario,
-        minimums=first.minimums,
-        least_s=float(first.settings["min_duration_ms"]) / 1000,
+        **_asked(first),
         processes=len(used),
         valid=sum(line.validity == "VALID" for line in used),
-        why=tuple(dict.fromkeys([*_invalid(used), *_failures(failed)])),
+        why=tuple(
+            dict.fromkeys([*([busy] if disturbed else []), *_invalid(used, ended), *_failures(failed)])
+        ),
         per_s=per_s,
         per_s_point=stats.geometric_mean(rates) if rates else None,
         quantiles={name: interval for name, interval in intervals.items() if interval},
         quantile_points_s={name: statistics.median(values) for name, values in own.items() if values},
         empty=sum(line.served.get("empty_places", 0) for line in used) / places if places else None,
-        limit_s=limit_ns * NS if isinstance(limit_ns, int) else None,
-        wait_s=first.search.get("max_wait_ms", 0.0) / 1000 if first.search else None,
         answer=answer,
-        trials=tuple(_trial(line) for line in lines if line.search and line.validity is not None),
-        flags=tuple(sorted({flag for line in used for flag in line.flags})),
+        trials=tuple(_trial(line) for line in ended if line.search),
+        disturbed=disturbed,
+        flags=tuple(sorted({flag for line in [*used, *(ended if disturbed else [])] for flag in line.flags})),
         source=source,
         evidence=tuple(line.load_id for line in used),
         reasons=reasons,
     )
+
+
+def _shared(lines: Sequence[Load]) -> bool:
+    return shared(sum("contended" in line.flags for line in lines), len(lines))
 
 
 def _answer(lines: Sequence[Load]) -> Answer | None:
@@ -144,9 +220,12 @@ def _no_rate(first: Load, used: Sequence[Load], rates: Sequence[float], answer: 
     return ONE
 
 
-def _invalid(used: Sequence[Load]) -> list[str]:
-    """The reasons in our words: LoadGen's own stand in the line."""
-    return [why for line in used for why in line.invalid_reasons if not why.startswith("LoadGen:")]
+def _invalid(used: Sequence[Load], ended: Sequence[Load]) -> list[str]:
+    """The reasons in our words (LoadGen's own stand in the line), and every VALID that is contradicted."""
+    own = [why for line in used for why in line.invalid_reasons if not why.startswith("LoadGen:")]
+    return own + [
+        why for line in ended for why in line.invalid_reasons if why.startswith(serving.CONTRADICTED)
+    ]
 
 
 def _failures(failed: Sequence[Load]) -> list[str]:
@@ -166,9 +245,12 @@ def _trial(line: Load) -> LoadTrial:
 
 
 def load_sentences(found: Sequence[LoadFinding], cases: Sequence[CaseFinding]) -> list[str]:
-    """The greatest rates that a server kept, best first; each says whose figures these are."""
+    """The greatest rates that a server kept, best first; each says whose figures these are.
+
+    None of a machine that was shared meanwhile.
+    """
     known = {(c.source, c.case_id): c for c in cases}
-    ended = [one for one in found if one.answer is not None and (one.source, one.case_id) in known]
+    ended = [one for one in found if one.answer and not one.disturbed and (one.source, one.case_id) in known]
     ended.sort(key=lambda one: -((one.answer and one.answer.per_s) or 0.0))
     return [_sentence(one, known[one.source, one.case_id]) for one in ended[:MOST_SENTENCES]]
 

@@ -92,7 +92,12 @@ def _differ(base: Case, candidate: Case) -> bool:
 
 def disturbed(case: CaseFinding) -> bool:
     """Whether something else used the machine in more than half of the processes of a case."""
-    return 2 * case.flag_counts.get("contended", 0) > max(1, case.processes)
+    return shared(case.flag_counts.get("contended", 0), case.processes)
+
+
+def shared(contended: int, processes: int) -> bool:
+    """Whether so many contended processes of all forbid a verdict: more than half."""
+    return 2 * contended > max(1, processes)
 
 
 def _has(pair: Pair, of: Literal["step", "full"]) -> bool:

@@ -15,6 +15,9 @@ STEP = 1.05
 STEPS_DOWN = 10
 """Rates, each lower by STEP, that are tried where fresh processes do not confirm what one had found."""
 
+CONTRADICTED = "its VALID is contradicted by"
+"""How a reason begins that takes LoadGen's verdict from a line."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
@@ -106,12 +109,25 @@ def trials_of(lines: Iterable[Load]) -> list[Trial]:
     return [
         Trial(
             per_s=float(line.settings["server_target_qps"]),
-            held=line.validity == "VALID",
+            held=line.validity == "VALID" and contradiction(line) is None,
             purpose=line.purpose,
         )
         for line in lines
         if line.scenario == "server" and line.outcome == "ok" and line.validity is not None
     ]
+
+
+def contradiction(line: Load) -> str | None:
+    """Why the rest of a line contradicts its VALID; None where it does not, or there is none."""
+    if line.validity != "VALID":
+        return None
+    if line.invalid_reasons:
+        return f"{CONTRADICTED} its own reasons: {line.invalid_reasons[0]}"
+    limit, p99 = line.settings.get("server_target_latency_ns"), line.latency_ns.get("p99")
+    # LoadGen's early stopping asks more than that the percentile keeps the limit, never less.
+    if line.scenario == "server" and isinstance(limit, int) and p99 is not None and p99 > limit:
+        return f"{CONTRADICTED} its own p99, which is over the latency limit"
+    return None
 
 
 def bounds_of(lines: Iterable[Load]) -> Bounds | None:

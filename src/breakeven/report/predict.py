@@ -35,17 +35,25 @@ def report(found: Prediction) -> Report:
 def _learned_from(found: Prediction) -> tuple[str, ...]:
     if not found.rows:
         return ()
-    return (
-        f"{found.rows} rows learned from, {found.own_rows} of them yours",
-        f"{found.confidence:.0%} intervals",
-    )
+    several = len(found.learned) > 1
+    said = [
+        (f"{words.joined(one.devices)}: " if several else "")
+        + f"{one.rows} rows learned from, {one.own_rows or 'none'} of them yours"
+        for one in found.learned
+    ]
+    if found.own_left:
+        said.append(f"{sum(found.own_left.values())} of your rows not learned from")
+    return (*said, f"{found.confidence:.0%} intervals")
 
 
 def sentences(found: Prediction) -> tuple[str, ...]:
     """What is expected of each device, what of it was measured, and how wrong the method was."""
     said_of = [_device_sentence(name, forecasts) for name, forecasts in by_device(found).items()]
     gaps = dict.fromkeys(f.reasons["precision"] for f in found.forecasts if "precision" in f.reasons)
-    return (*said_of, *(f"{gap}." for gap in gaps), *_error_sentences(found), *(f"{n}." for n in found.notes))
+    left = [f"{count} {why}" for why, count in found.own_left.items()]
+    own = [f"Not learned from, of your own rows: {', '.join(left)}."] if left else []
+    told = (*(f"{gap}." for gap in gaps), *_error_sentences(found), *own)
+    return (*said_of, *told, *(f"{note}." for note in found.notes))
 
 
 def document(found: Prediction) -> dict[str, Any]:
@@ -57,6 +65,8 @@ def document(found: Prediction) -> dict[str, Any]:
         "forecasts": [to_json(f) for f in found.forecasts],
         "validation": [to_json(s) for s in found.scores],
         "rows_left_out": dict(found.left),
+        "own_rows_left_out": dict(found.own_left),
+        "learned_from": [to_json(one) for one in found.learned],
         "sentences": list(sentences(found)),
         "notes": list(found.notes),
         "scope": SCOPE,
@@ -127,9 +137,11 @@ def _error_sentences(found: Prediction) -> tuple[str, ...]:
     if ours is None or model is None or not naive:
         return ()
     best = min(naive, key=lambda s: s.error)
+    which = "rows" if found.own_rows else "published rows"
+    model_of = f"Of the model for {words.joined(found.learned[0].devices)}: w" if found.learned[1:] else "W"
     return (
-        f"With whole devices left out, {OF_RATES} were off by {ours.error:.1%} in the middle ({ours.rows} "
-        f"published rows, {ours.groups} devices), by {best.error:.1%} with the best naive scaling "
+        f"{model_of}ith whole devices left out, {OF_RATES} were off by {ours.error:.1%} in the middle "
+        f"({ours.rows} {which}, {ours.groups} devices), by {best.error:.1%} with the best naive scaling "
         f"({best.name}); intervals of {found.confidence:.0%} held {ours.covered:.0%} of the rows.",
         f"With whole models left out, rates were off by {model.error:.1%} ({model.rows} rows, "
         f"{model.groups} models).",

@@ -4,6 +4,7 @@ Knows nothing about how the model is fitted or shown.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,31 +12,25 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.predict.memory import memory_fit
 from breakeven.analysis.predict.model import Stack, forecast, launch_share
 from breakeven.analysis.predict.outside import Outside, outside_of
+from breakeven.analysis.predict.own import YOURS, Model, OwnRows, boards_of, models_of, own_rows, row_of
 from breakeven.analysis.predict.processors import on_cpu
 from breakeven.analysis.predict.rows import (
     BYTES,
     Left,
     Row,
-    effort_of,
-    kind_of,
     lacks_tf32,
-    launch_of,
     net_of,
-    peak_of,
     precision_on,
-    product,
     published_rows,
-    unknown_of,
 )
 from breakeven.analysis.predict.targets import targets
-from breakeven.analysis.predict.types import Forecast, Prediction
-from breakeven.analysis.predict.validation import CONFIDENCE, Learned, learn
-from breakeven.catalog.gpus import Gpu, gpu_in_machine
+from breakeven.analysis.predict.types import Forecast, LearnedFrom, Prediction
+from breakeven.analysis.predict.validation import CONFIDENCE, Learned
+from breakeven.catalog.gpus import Gpu
 from breakeven.errors import UserError
 from breakeven.records.file import Results
 from breakeven.workloads import layers, roofline
@@ -69,100 +64,50 @@ def _predict(results: Sequence[Results], found: Understanding, names: str) -> Pr
         why = "they are simulated" if found.simulated else "no case has a number"
         raise UserError(f"nothing to forecast from these results: {why}")
     boards = boards_of(results, shown)
-    own = [row for case in shown if isinstance(row := _own(case, boards.get(case.case_id)), Row)]
+    own = own_rows(shown, boards, found)
     public, left = published_rows()
-    forecasts: list[Forecast] = []
     # Another CPU is forecast from this one alone.
-    everything = learn([*public, *own]) if any(isinstance(t.device, Gpu) for t in wanted) else None
+    models = models_of(public, own, [t.device for t in wanted if isinstance(t.device, Gpu)])
+    forecasts: list[Forecast] = []
     for target in wanted:
         device = target.device
-        if everything is None or not isinstance(device, Gpu):
-            assert not isinstance(device, Gpu)
+        if isinstance(device, Gpu):
+            learned = next(m.learned for m in models if device.name in m.devices)
+            forecasts += _on_gpu(shown, boards, device, learned)
+        else:
             forecasts += [on_cpu(case, device, found.shares) for case in shown]
-            continue
-        mine = product(device.name)
-        held = any(row.product == mine for row in own)
-        learned = everything
-        if held:
-            learned = learn([row for row in everything.rows if row.product != mine], validate=False)
-        forecasts += _on_gpu(shown, boards, device, learned)
-    return _prediction(forecasts, everything, left, own, [t.note for t in wanted if t.note], found)
+    return _prediction(forecasts, models, left, own, [t.note for t in wanted if t.note], found)
 
 
 def _prediction(
     forecasts: Sequence[Forecast],
-    learned: Learned | None,
+    models: Sequence[Model],
     left: Left,
-    own: Sequence[Row],
+    own: OwnRows,
     notes: Sequence[str],
     found: Understanding,
 ) -> Prediction:
+    learned = tuple(
+        LearnedFrom(
+            devices=model.devices,
+            rows=len(model.learned.rows),
+            own_rows=sum(row.source == YOURS for row in model.learned.rows),
+        )
+        for model in models
+    )
+    # What a model may not see anyway was not left out for its quality.
+    seen = [why for row, why in own.left if any(row.product != model.without for model in models)]
     return Prediction(
         forecasts=tuple(forecasts),
-        scores=learned.scores if learned else (),
+        scores=models[0].learned.scores if models else (),
         confidence=CONFIDENCE,
-        rows=len(learned.rows) if learned else 0,
-        own_rows=len(own) if learned else 0,
+        rows=learned[0].rows if learned else 0,
+        own_rows=learned[0].own_rows if learned else 0,
         left=left.counts,
+        own_left=dict(Counter(seen).most_common()),
+        learned=learned,
         notes=tuple(notes),
         sources=found.sources,
-    )
-
-
-def boards_of(results: Sequence[Results], cases: Sequence[CaseFinding]) -> dict[str, Gpu]:
-    """Case_id -> the board of the catalog that it ran on, where it did."""
-    limits = {one.path: Limits.of(one) for one in results}
-    found = {}
-    for case in cases:
-        if case.case.device.kind != "cuda" or case.case.device.world_size != 1:
-            continue
-        machine = limits[case.source].machines.get(case.unit or "") if case.source in limits else None
-        listed = machine.platform.get("gpus") if machine else None
-        here = [b for b in listed if isinstance(b, Mapping)] if isinstance(listed, list | tuple) else []
-        if len({b.get("name") for b in here}) == 1:
-            memory = here[0].get("memory_gib")
-            mib = 1024 * memory if isinstance(memory, int | float) else None
-            board = gpu_in_machine(str(here[0].get("name")), mib)
-            if board is not None:
-                found[case.case_id] = board
-    return found
-
-
-def _own(case: CaseFinding, board: Gpu | None) -> Row | str:
-    """A row of the user's own GPU, with what it measured."""
-    return "not on a GPU of the catalog" if board is None else _row(case, board, case.step_point_s)
-
-
-def _row(case: CaseFinding, board: Gpu, seconds: float | None = None) -> Row | str:
-    """The case as it would run on a board, or why that cannot be said."""
-    work, driven = case.case.work, launch_of(case.case)
-    if isinstance(driven, str):
-        return driven
-    if board.vendor != "NVIDIA":
-        return f"no row was measured on a board of {board.vendor}"
-    if board.chips > 1:
-        return f"{board.name} is {board.chips} GPUs on a board, and its facts are of the board"
-    net = net_of(work.model, work.input_shape, work.num_classes)
-    if net is None:
-        return "the layers of this model are not known"
-    precision = precision_on(board, case.case.tuning.precision)
-    peak, unknown = peak_of(board, precision), unknown_of(board, precision)
-    if peak is None or unknown is not None:
-        return f"no source tells {unknown}"
-    return Row(
-        model=work.model,
-        task="train" if work.task == "train" else "infer",
-        batch=work.batch,
-        kind=kind_of(precision),
-        launch=driven[0],
-        fusion=driven[1],
-        channels_last=case.case.tuning.layout == "channels-last",
-        board=board,
-        peak=peak,
-        effort=effort_of(net, work.batch, kind_of(precision), work.task),
-        source="yours",
-        seconds=seconds,
-        case_id=case.case_id,
     )
 
 
@@ -208,7 +153,7 @@ def _on_gpu(
     cases: Sequence[CaseFinding], boards: Mapping[str, Gpu], device: Gpu, learned: Learned
 ) -> list[Forecast]:
     asked = _asked(cases, boards, device)
-    rows = [_row(one.case, device) for one in asked]
+    rows = [row_of(one.case, device) for one in asked]
     known = [row for row in rows if isinstance(row, Row)]
     numbers = iter(_numbers(known, learned))
     return [

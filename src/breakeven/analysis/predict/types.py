@@ -83,8 +83,21 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedFrom:
+    """What the model that forecasts `devices` learned from: `rows`, of them `own_rows` the user's."""
+
+    devices: tuple[str, ...]
+    rows: int
+    own_rows: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Prediction:
-    """Forecasts with the validation of the method that made them."""
+    """Forecasts with the validation of the method that made them.
+
+    `learned`: what each model learned from; `rows`, `own_rows` and `scores` are of the first. `left` counts
+    published rows that teach nothing, `own_left` those of the user's that it did not learn from, by reason.
+    """
 
     forecasts: tuple[Forecast, ...]
     scores: tuple[Score, ...]
@@ -92,6 +105,8 @@ class Prediction:
     rows: int
     own_rows: int
     left: Mapping[str, int]
+    own_left: Mapping[str, int]
+    learned: tuple[LearnedFrom, ...]
     notes: tuple[str, ...]
     sources: tuple[str, ...]
 
