@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable
 
 from breakeven.analysis.findings import QualityFinding
+from breakeven.records.blocks import as_columns
 from breakeven.records.canonical import ID_LENGTH, digest
+from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Fingerprint
 
@@ -24,8 +26,9 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
     seen: dict[str, Attempt] = {}
     parents: dict[tuple[str, str, str], Attempt] = {}
     timed: dict[tuple[object, ...], Attempt] = {}
+    ids: dict[Case, tuple[str, str, str]] = {}
     for attempt in results.attempts:
-        fault = _fault(attempt) or _clash(attempt, seen, parents)
+        fault = _fault(attempt, ids) or _clash(attempt, seen, parents)
         if fault is None:
             fault = _copied(attempt, timed)
         if fault is None:
@@ -46,16 +49,19 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
     return dataclasses.replace(results, lines=(*others, *kept)), findings
 
 
-def _fault(attempt: Attempt) -> str | None:
-    """Why an attempt contradicts itself; None if it does not."""
+def _fault(attempt: Attempt, ids: dict[Case, tuple[str, str, str]]) -> str | None:
+    """Why an attempt contradicts itself; None if it does not. `ids`: of the cases seen before, added to."""
     case = attempt.case
-    if (case.case_id, case.work_id, case.tuning_id) != (attempt.case_id, attempt.work_id, attempt.tuning_id):
+    if case not in ids:
+        ids[case] = case.case_id, case.work_id, case.tuning_id
+    if ids[case] != (attempt.case_id, attempt.work_id, attempt.tuning_id):
         return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
     device = attempt.observed.get("device")
     kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
     if case.device.kind in ("cpu", "cuda") and kind != case.device.kind:
         return f"they ran on {kind} and not on the device of their case"
-    if any(b.samples != b.n_steps * case.work.batch for b in attempt.blocks):
+    blocks = as_columns(attempt.blocks)
+    if (blocks.samples != blocks.n_steps * case.work.batch).any():
         return "their blocks count other samples than steps times batch"
     return None
 
@@ -82,9 +88,10 @@ def _copied(attempt: Attempt, timed: dict[tuple[object, ...], Attempt]) -> str |
 
     Times that hardly vary may agree (a simulated device without noise): then nothing is told.
     """
-    if len({block.ns for block in attempt.blocks}) < JITTER:
+    blocks = as_columns(attempt.blocks)
+    if len(set(blocks.ns.tolist())) < JITTER:
         return None
-    first = timed.setdefault((attempt.case_id, attempt.region, attempt.blocks), attempt)
+    first = timed.setdefault((attempt.case_id, attempt.region, blocks), attempt)
     return None if first is attempt else "they hold the times of another attempt, to the nanosecond (copied?)"
 
 
