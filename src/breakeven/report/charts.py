@@ -199,7 +199,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             .encode(x=x, y=y, text=words, color=colour)
             # Stairs go down to the left: words to the left stand above their mark and words to the right
             # below it, or the line would cross them.
-            for sign, align, dx, dy in (("===", "left", 9, 5), ("!==", "right", -7, -7))
+            for sign, align, dx, dy in (("===", "left", 9, 9), ("!==", "right", -7, -9))
         ),
     ]
     return paged(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
