@@ -3,43 +3,65 @@
 Knows nothing about terminals: it returns values and raises `breakeven.errors.UserError`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breakeven.analysis import understand
+from breakeven.analysis.advise import advise
+from breakeven.analysis.advise_findings import Advice, Limits, Prices
+from breakeven.analysis.advise_money import prices_of
+from breakeven.analysis.compare import compare, confirmed
+from breakeven.analysis.compare_axis import compare_by
+from breakeven.analysis.compare_findings import AxisComparison, Comparison
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.analysis.published import published_beside as _beside
+from breakeven.errors import UserError
 from breakeven.records.file import Results, read
 from breakeven.runner.plan import Plan, runtimes_of
 from breakeven.runner.plan import plan as _plan
-from breakeven.runner.run import Summary
+from breakeven.runner.run import Summary, platform_difference
 from breakeven.runner.run import run as _run
 from breakeven.runner.session import Event
-from breakeven.runner.study import Study, load_study
+from breakeven.runner.study import Study, load_study, read_study
 from breakeven.runner.survey import Survey, fingerprint_of, survey
 from breakeven.runner.tasks import settled
 
 if TYPE_CHECKING:
+    from breakeven.analysis.predict.types import Prediction
     from breakeven.analysis.trend import Trend
     from breakeven.report import Shown
 
 __all__ = [
+    "Advice",
+    "AxisComparison",
+    "Comparison",
     "Event",
+    "Limits",
     "Plan",
+    "Prices",
     "Results",
     "Study",
     "Summary",
     "Survey",
     "Understanding",
+    "advise",
+    "compare",
+    "compare_by",
+    "confirmed",
     "fetch_data",
     "load_study",
     "look",
     "measure",
+    "measure_again",
     "plan",
+    "predict",
     "published_beside",
     "read",
+    "read_prices",
     "results_folder",
     "show",
     "trend",
@@ -104,6 +126,69 @@ def measure(
     )
 
 
+def measure_again(
+    results: Results,
+    case_ids: Collection[str],
+    *,
+    on_event: Callable[[Event], None] = lambda event: None,
+    hurry: Callable[[], str | None] = lambda: None,
+) -> Summary:
+    """Measures cases of a results file again, by as many fresh processes, into `confirm-N` beside the file.
+
+    Raises UserError where the file has no study, is no file of a folder, or was measured on another platform.
+    """
+    if not results.studies or not results.fingerprints:
+        raise UserError(f"{results.path} has no study to measure again from")
+    home = Path(results.path).parent
+    if not Path(results.path).is_file():
+        raise UserError("--confirm measures beside the file of NEW: name its folder or file")
+    number = 1
+    while (home / f"confirm-{number}").exists():
+        number += 1
+    study = read_study(json.dumps(dict(results.studies[-1].study)), results.path)
+    # As many processes as planned at first, fixed beforehand; another seed, for another order.
+    study = dataclasses.replace(
+        study,
+        replicates=max(study.replicates, _processes(results, case_ids)),
+        order_seed=study.order_seed + number,
+        best=False,
+        full=False,
+        max_time=None,
+    )
+    study = dataclasses.replace(study, max_replicates=study.replicates)
+    found = look(study)
+    here = fingerprint_of(found)
+    if (why := platform_difference(results.fingerprints[-1], here)) is not None:
+        raise UserError(
+            f"--confirm measures where {results.path} was measured; this is another platform ({why})"
+        )
+    planned = plan(study, found)
+    cases = tuple(item for item in planned.cases if item.case_id in case_ids)
+    if missing := len(set(case_ids)) - len(cases):
+        raise UserError(f"{missing} of the cases cannot run here any more: see breakeven plan")
+    planned = dataclasses.replace(planned, cases=cases, candidates=())
+    return _run(study, planned, home / f"confirm-{number}", here, on_event=on_event, hurry=hurry)
+
+
+def _processes(results: Results, case_ids: Collection[str]) -> int:
+    """The most processes that one of the cases got."""
+    made = [a.replicate + 1 for a in results.attempts if a.case_id in case_ids and a.purpose == "measure"]
+    return max(made, default=1)
+
+
+def read_prices(path: str | Path) -> Prices:
+    """A user's prices: YAML with `currency` and `devices: {LABEL: {hour: X, month: Y}}`. Raises UserError."""
+    from breakeven.runner.document import parse_value
+
+    try:
+        values = parse_value(Path(path).read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(values, Mapping):
+        raise UserError(f"{path}: no prices: write currency: EUR and devices: {{cpu: {{hour: 0.8}}}}")
+    return prices_of(values, str(path))
+
+
 def published_beside(understanding: Understanding) -> PublishedFindings:
     """Published values of the models in these results: of equal work, or refused with a reason."""
     return _beside(understanding.cases)
@@ -123,6 +208,14 @@ def trend(metric: str, segment: str = "datacenter", *, frontier: bool = False) -
     from breakeven.analysis.trend import trend as _trend
 
     return _trend(metric, segment_named(segment), frontier=frontier)
+
+
+def predict(results: Sequence[Results], names: str, *, show_all: bool = False) -> "Prediction":
+    """The cases of these results on devices that are not here (`"L4, RTX 4090"`). Raises UserError."""
+    # Imported here: most uses of the library need no forecast.
+    from breakeven.analysis.predict import predict as _predict
+
+    return _predict(results, understand(results, show_all=show_all), names)
 
 
 def overrides(values: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:

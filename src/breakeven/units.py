@@ -37,6 +37,8 @@ BYTES_IN = {
 }
 
 NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+UNKNOWN = 100.0
+"""Upper end over lower end of an interval that tells no more than an order of magnitude."""
 TERM = re.compile(r"\s*" + NUMBER + r"\s*([a-z]*)\s*")
 
 
@@ -67,10 +69,14 @@ def format_duration(seconds: Seconds) -> str:
 def format_ratio_interval(interval: Interval) -> str:
     """A ratio with its interval, "3.4x [3.2, 3.6]": it ends at the first digit of the interval's half-width.
 
-    The narrower half counts. More digits where rounding would hide that the interval excludes 1 or
+    The narrower half counts; where the interval spans orders of magnitude, each number has two digits of its
+    own: "0.026x [0.00010, 7.5]". More digits where rounding would hide that the interval excludes 1 or
     would print a bound as 0.
     """
     low, high, estimate = interval.low, interval.high, interval.estimate
+    if low > 0 and high / low > UNKNOWN:
+        shown = [_significant(value) for value in (estimate, low, high)]
+        return f"{shown[0]}x [{shown[1]}, {shown[2]}]"
     width = min(high - estimate, estimate - low)
     if width > 0:
         # 0.095 and up rounds to 0.1: 1.9 - 1.8 is 0.0999... and must not gain a digit.
@@ -133,6 +139,19 @@ def parse_size(text: str | float) -> Mebibytes:
     return size / 1024**2
 
 
+def parse_share(text: str | float) -> float:
+    """A share of "5%", "0.5 %" or 0.05, as a number or as text, 0 or more.
+
+    ValueError, naming the text, for anything else; 5 without a unit is 500 %, so a number above 1 is refused.
+    """
+    words = str(text).strip()
+    found = re.fullmatch(NUMBER + r"\s*(%?)", words.lower())
+    share = float(found.group(1)) / (100 if found.group(2) else 1) if found else math.nan
+    if not math.isfinite(share) or (share > 1 and "%" not in words):
+        raise ValueError(f"not a share: {text!r} (such as 5%, or 0.05)")
+    return share
+
+
 def _sum_of_terms(text: str, factors: dict[str, float] | dict[str, int]) -> float | None:
     """Sum of "number unit" terms; None where the text is not made of them or repeats a unit or lacks one."""
     total, position, units = 0.0, 0, list[str]()
@@ -145,6 +164,13 @@ def _sum_of_terms(text: str, factors: dict[str, float] | dict[str, int]) -> floa
         position = match.end()
     lacks_one = "" in units and len(units) > 1
     return total if units and position == len(text) and not lacks_one else None
+
+
+def _significant(value: float) -> str:
+    """Two significant digits without an exponent: "0.00010", "7.5", "140"."""
+    decimals = max(0, 1 - math.floor(math.log10(abs(value)))) if value else 0
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.{decimals}f}"
 
 
 def _two_digits(value: float) -> str:

@@ -421,24 +421,6 @@ def test_two_gpus_of_one_machine(value: float, verdict: str) -> None:
     assert "missing" in said(turned, "s3-l4-t4").detail
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(0.85, "confirmed"), (1.0, "not confirmed")])
-def test_two_runtimes(factor: float, verdict: str) -> None:
-    torch = inferring(8, 100.0)
-    assert torch.step_s is not None
-    tuning = dataclasses.replace(torch.case.tuning, runtime="tensorflow")
-    other = dataclasses.replace(
-        torch,
-        case=dataclasses.replace(torch.case, tuning=tuning),
-        step_s=dataclasses.replace(
-            torch.step_s,
-            low=factor * torch.step_s.low,
-            estimate=factor * torch.step_s.estimate,
-            high=factor * torch.step_s.high,
-        ),
-    )
-    assert said(dataclasses.replace(understood(), cases=(torch, other)), "s2-fusion").verdict == verdict
-
-
 OTHER_NUMBERS: dict[str, dict[str, object]] = {
     "s1-superlinear-own": {"large_ratio": 400.0},
     "s1-amdahl-units": {"units": 42.0},

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +15,11 @@ import pytest
 
 from analysis.conftest import a_case, an_attempt, sampled, understood
 from breakeven import api
-from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.runner.child import classify
 from breakeven.runner.rounds import _settled_elsewhere
 from breakeven.runner.seat import close_seat, open_seat
 from breakeven.runner.study import read_study
-from breakeven.runtimes import load
 from breakeven.timing import Plan, sample_training
 from breakeven.timing.probes.memory import MemoryProbe
 from breakeven.timing.probes.nvml import open_board
@@ -98,10 +99,44 @@ def test_r30_an_allocators_policy_is_set_before_anything_is_imported() -> None:
     assert plain.tuning_id != tuned.tuning_id  # part of the tuning, so of the case
 
 
-@pytest.mark.parametrize("name", ["tensorflow", "jax"])
-def test_r30_frameworks_that_take_the_device_whole_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f"unknown runtime '{name}'"):
-        load(name)
+WATCHED = """
+import os, sys
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == {package!r}:
+            print("at import:", os.environ.get({variable!r}))
+
+sys.meta_path.insert(0, Watch())
+from breakeven.runtimes import load
+reason = load({runtime!r}).availability().reason
+print("reason:", reason)
+print("at use:", os.environ.get({variable!r}))
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("runtime", "package", "variable", "value"),
+    [
+        # TensorFlow reads it when it is imported, JAX when it first asks for devices.
+        ("tensorflow", "tensorflow", "TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+        ("jax", "jax", "XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+    ],
+)
+def test_r30_frameworks_that_take_the_device_whole_are_told_not_to(
+    runtime: str, package: str, variable: str, value: str
+) -> None:
+    environment = {key: text for key, text in os.environ.items() if key != variable}
+    script = WATCHED.format(runtime=runtime, package=package, variable=variable)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120
+    )
+    told = dict(line.split(": ") for line in done.stdout.splitlines() if ": " in line)
+    assert told["reason"] == "None", done.stdout + done.stderr
+    assert told["at use"] == value
+    assert runtime == "jax" or told["at import"] == value
 
 
 def test_r31_endings_are_told_apart() -> None:

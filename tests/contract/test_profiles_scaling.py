@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from breakeven.errors import UserError
+from analysis.conftest import a_case, spread, understood
 from breakeven.records.case import Recipe
-from breakeven.runner.study import read_study
+from breakeven.records.lines import ProfileLine
 from breakeven.runtimes import load
 from breakeven.timing import Plan, sample_inference
 from runtimes.torch_cases import case
@@ -25,8 +25,19 @@ def test_r39_no_total_comes_from_a_profiled_run() -> None:
         return step_ms(sample_inference(world.prepared(), Plan(budget_s=10.0)))
 
     assert run(22) > 2.5 * run(0)
-    with pytest.raises(UserError, match="profile"):
-        read_study("name: t\nmodel: simple-cnn\ndevice: sim:gpu\nprofile: true\n", "t.yaml")
+    attempts = spread(a_case(), 5.0)
+    profiled = ProfileLine(
+        case_id=attempts[0].case_id,
+        fingerprint_id="f",
+        started_utc="2026-01-01T00:00:00.000+00:00",
+        outcome="ok",
+        n_steps=2,
+        profiled_ns=26_000_000,
+        plain_ns=(10_000_000, 10_000_000),
+    )
+    alone, beside = understood(attempts), understood([*attempts, profiled])
+    assert beside.cases[0].step_s == alone.cases[0].step_s
+    assert beside.cases[0].total_s == alone.cases[0].total_s
     # Parts are timed by the same clock in steps of their own, and the blocks hold none of these.
     result = in_a_child(sim_case(f"sim:gpu:step_ms=5:{QUIET}"))
     assert result["phases"]["step_ms"] == pytest.approx(5, rel=0.05)

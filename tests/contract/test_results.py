@@ -7,16 +7,15 @@ import dataclasses
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import breakeven
-from analysis.conftest import a_case, sampled, spread, understood
+from analysis.conftest import a_case, file_of, sampled, spread, understood
 from breakeven import api
+from breakeven.analysis.advise import advise
 from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.records.lines import Attempt, Block, Epoch
@@ -134,8 +133,16 @@ def test_r45_every_finding_cites_lines_and_goes_with_them() -> None:
     assert gone.ratios == () and "no ratio" in gone.sentences[0]
 
 
-def test_r45_advice_is_refused_until_it_has_rules() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "breakeven", "advise", "somewhere"], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 2 and "advise" in done.stderr and done.stderr.count("\n") == 1
+def test_r45_advice_goes_with_its_lines() -> None:
+    """Each rule's three answers are planted in tests/analysis/test_advise.py."""
+    here = spread(a_case(), 20.0, n=3, sd=0.01)
+    there = spread(a_case(device="cuda:0"), 5.0, n=3, sd=0.01)
+    (both,) = advise(file_of(here, there))
+    device = next(rule for rule in both.rules if rule.rule == "device")
+    assert device.answer == "holds" and set(device.evidence) == {a.attempt_id for a in (*here, *there)}
+    assert device.ratio is not None and any("rule device" in text for text in both.sentences)
+    (alone,) = advise(file_of(there))
+    device = next(rule for rule in alone.rules if rule.rule == "device")
+    assert device.answer == "open" and device.ratio is None and device.command is not None
+    assert not any("rule device" in text for text in alone.sentences)
+    assert any(text.startswith("Unknown from these measurements: device") for text in alone.sentences)

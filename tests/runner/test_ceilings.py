@@ -232,7 +232,7 @@ def test_doctor_prints_ceilings_only_when_asked(monkeypatch: pytest.MonkeyPatch)
         "                                                                     neither",
         "cpu     triad            30  GB/s             12  729          2  3",
     ]
-    assert "ceiling" not in doctor(monkeypatch)
+    assert "matmul_fp32" not in doctor(monkeypatch)
 
 
 def test_doctor_as_json_holds_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:

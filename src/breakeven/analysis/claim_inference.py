@@ -12,13 +12,13 @@ from breakeven.analysis.claim_rows import (
     bounded,
     inside,
     is_gpu,
-    percent,
     quotient,
     task_of,
 )
 from breakeven.analysis.findings import ClaimVerdict, Understanding
 from breakeven.analysis.inference_findings import Reach
 from breakeven.analysis.inference_saturation import span
+from breakeven.analysis.ratios import FEWEST
 from breakeven.catalog.claims import Claim
 from breakeven.units import format_ratio_interval
 
@@ -89,20 +89,65 @@ def _gpu_pair(claim: Claim, found: Understanding) -> Decision:
 
 
 def _runtimes(claim: Claim, found: Understanding) -> Decision:
-    """The time of a call in one runtime over that in another, of equal work on one device, by both
-    intervals."""
+    """The time of a single call (pipelined where none was timed; of a step) in one framework as a multiple of
+    another's, of pairs whose work is shown to be equal.
+
+    The sentence has no condition: one pair that is surely elsewhere is enough against it. What the
+    framework's own compiler wins there is told beside it, where that alone was changed.
+    """
     base, candidate, task = (claim.numbers[name][0] for name in ("base", "candidate", "task"))
-    decided = []
-    for c in (c for c in found.cases if c.case.tuning.runtime == candidate and c.step_s is not None):
-        for b in (b for b in found.cases if b.case.tuning.runtime == base and b.step_s is not None):
-            same = c.case.work == b.case.work and (c.device_label, c.source) == (b.device_label, b.source)
-            if not same or c.case.work.task != task or c.step_s is None or b.step_s is None:
-                continue
-            share = quotient(c.step_s, b.step_s)
-            text = f"{c.case.work.model} on {c.device_label}: {percent(share)} of the time"
-            evidence = (*c.evidence, *b.evidence)
-            decided.append(Decision(verdict=inside(share, claim), detail=text, evidence=evidence))
-    return all_of(decided, missing=f"{WORDS[task]} in {base} and {candidate} on one device")
+    pairs = [
+        (pair, pair.calls or pair.share)
+        for pair in found.frameworks.pairs
+        if (pair.task, pair.base_runtime, pair.candidate_runtime) == (task, base, candidate) and pair.ranked
+    ]
+    rows = [
+        (
+            share,
+            inside(share, claim),
+            f"{pair.model} on {pair.device_label} {format_ratio_interval(share)}",
+            pair.evidence,
+        )
+        for pair, share in pairs
+        if share is not None and share.n >= FEWEST
+    ]
+    if not rows:
+        return all_of([], missing=f"{WORDS[task]} in {base} and {candidate} on one device, shown to be equal")
+    verdicts = [verdict for _, verdict, _, _ in rows]
+    ends = [text for _, _, text, _ in sorted(rows, key=lambda row: row[0].estimate)]
+    told = [f"{verdicts.count('confirmed')} of {len(rows)} pairs within, "]
+    told.append(
+        f"{verdicts.count('not confirmed')} surely not: {' to '.join(dict.fromkeys((ends[0], ends[-1])))}"
+    )
+    told.append(f" of {base}'s time{_fused(candidate, task, found)}")
+    decided: ClaimVerdict = "cannot be told"
+    if "not confirmed" in verdicts:
+        decided = "not confirmed"
+    elif set(verdicts) == {"confirmed"}:
+        decided = "confirmed"
+    return Decision(
+        verdict=decided,
+        detail="".join(told),
+        evidence=tuple(dict.fromkeys(line for *_, lines in rows for line in lines)),
+    )
+
+
+def _fused(runtime: str, task: str, found: Understanding) -> str:
+    """What the framework's compiler wins over its plain graph, at settings equal but for that."""
+    rows = [
+        (one.share, one)
+        for one in found.frameworks.fusion
+        if (one.runtime, one.task) == (runtime, task) and one.share and one.verdict and not one.also
+    ]
+    if not rows:
+        return ""
+    rows.sort(key=lambda row: row[0].estimate)
+    ends = [
+        f"{format_ratio_interval(share)} ({one.model} on {one.device_label})"
+        for share, one in (rows[0], rows[-1])
+    ]
+    how = f"{rows[0][1].execution} takes {' to '.join(dict.fromkeys(ends))} of {rows[0][1].base_execution}'s"
+    return f"; there {how}"
 
 
 def _sweet_spot(claim: Claim, found: Understanding) -> Decision:

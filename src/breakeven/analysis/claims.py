@@ -18,6 +18,7 @@ from breakeven.analysis.findings import (
     ScaleFinding,
     Understanding,
 )
+from breakeven.analysis.framework_findings import Frameworks
 from breakeven.analysis.inference_findings import Inference
 from breakeven.catalog.claims import PAPERS, Claim, claims
 
@@ -58,6 +59,10 @@ def _real(found: Understanding) -> Understanding:
         inference=Inference(
             cases=tuple(c for c in found.inference.cases if c.case_id not in played),
             saturation=tuple(s for s in found.inference.saturation if s.device_label not in labels),
+        ),
+        frameworks=Frameworks(
+            pairs=tuple(p for p in found.frameworks.pairs if p.device_label not in labels),
+            fusion=tuple(f for f in found.frameworks.fusion if f.device_label not in labels),
         ),
     )
 

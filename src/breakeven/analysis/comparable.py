@@ -18,12 +18,20 @@ ABSENT = "none"
 
 READ_BACK = ("conv_precision", "matmul_precision")
 """What ran, not what was asked: must be known on both sides."""
+READ_BACK_BY: Mapping[str, tuple[str, ...]] = {
+    "onnxruntime": ("providers", "input_dtype", "fp32_precision"),
+    "openvino": ("inference_precision",),
+}
+"""The same of runtimes that are given a whole net: they tell it by other names."""
 SETTINGS = (
     *("autocast", "cudnn_benchmark", "cudnn_deterministic", "deterministic_algorithms", "optimizer_impl"),
 )
 """Settings that some runtimes have: must match where either side has them."""
 STUDIED_TOO = {
-    "precision": {"observed.conv_precision", "observed.matmul_precision", "observed.autocast"},
+    "precision": {
+        *("observed.conv_precision", "observed.matmul_precision", "observed.autocast"),
+        *("observed.input_dtype", "observed.fp32_precision", "observed.inference_precision"),
+    },
     "autotune": {"observed.cudnn_benchmark"},
     "optimizer_impl": {"observed.optimizer_impl"},
 }
@@ -81,12 +89,53 @@ def gate(base: Side, candidate: Side, *, studied: frozenset[str] = frozenset()) 
         raise ValueError(f"no field of a tuning: {', '.join(sorted(strange))}")
     freed = {f"tuning.{name}" for name in studied} | studied
     freed |= {field for name in studied for field in STUDIED_TOO.get(name, ())}
-    must = list(_differences(_must_match(base.attempt), _must_match(candidate.attempt)))
+    must = list(_differences(*_paired(base.attempt, candidate.attempt)))
     shown = (*_differences(_must_show(base), _must_show(candidate)), *_core_speed(base, candidate))
     return Gate(
         blocked=tuple(d for d in must if d.field not in freed),
         shown=(*(d for d in must if d.field in freed), *shown),
     )
+
+
+def other_machine(base: Side, candidate: Side) -> tuple[Difference, ...]:
+    """What tells that the two were measured on different machines: then no difference is the code's.
+
+    The CPU's facts count for every device but a simulated one, a GPU's and its hashed id for a GPU only. What
+    neither fingerprint could read is shown (`gate`) and does not count; what one alone read does. Drivers,
+    libraries and settings are not the machine: they may be what is compared.
+    """
+    kind = base.attempt.device.kind
+    if kind == "sim" and candidate.attempt.device.kind == "sim":
+        return ()
+    if base.machine is None or candidate.machine is None:
+        return (Difference(field="machine", base=None, candidate=None, unknown="a file has no fingerprint"),)
+    if base.machine.fingerprint_id == candidate.machine.fingerprint_id:
+        return ()
+    a, b = (_hardware(side.machine, kind) for side in (base, candidate) if side.machine is not None)
+    sizes = [float(side["memory_gib"]) for side in (a, b) if isinstance(side.get("memory_gib"), int | float)]
+    if len(sizes) == 2 and max(sizes) <= ONE_MEMORY * min(sizes):
+        b = b | {"memory_gib": a["memory_gib"]}
+    found = _differences(a, b)
+    return tuple(d for d in found if d.unknown is None or (d.base, d.candidate) != (None, None))
+
+
+HARDWARE = ("cpu", "memory_gib", "machine")
+ONE_MEMORY = 1.02
+"""Sizes of memory up to this factor apart are one: a kernel keeps more or less of it for itself."""
+FIRMWARE = ("vbios", "persistence", "power_limit_w")
+"""Facts of a board that an administrator changes: shown, for they are no other board."""
+
+
+def _hardware(machine: Fingerprint, kind: str) -> dict[str, Any]:
+    parts = {name: machine.platform.get(name) for name in HARDWARE}
+    if kind == "cuda":
+        parts |= {"gpus": machine.platform.get("gpus"), "unit": dict(machine.unit)}
+    facts: dict[str, Any] = {}
+    for field, value in _leaves("", parts):
+        reason = machine.nulls.get(f"platform.{field}")
+        if field.rpartition(".")[2] not in FIRMWARE:
+            facts[field] = _Unknown(reason) if value is None and reason else value
+    return facts
 
 
 def _must_match(attempt: Attempt) -> dict[str, Any]:
@@ -96,14 +145,25 @@ def _must_match(attempt: Attempt) -> dict[str, Any]:
         "device": attempt.device.label,
     }
     facts |= {f"tuning.{name}": value for name, value in to_json(attempt.tuning).items()}
-    for name in READ_BACK:
+    for name in READ_BACK_BY.get(attempt.tuning.runtime, READ_BACK):
         facts[f"observed.{name}"] = attempt.observed.get(name, _Unknown("not read back"))
     for name in SETTINGS:
         if name in attempt.observed:
             facts[f"observed.{name}"] = attempt.observed[name]
-    for name in ("weights", "order", *sorted(attempt.hashes)):
+    # Which images a call takes changes none of its work: a runtime of inference need not tell.
+    needed = ("weights",) if attempt.work.task == "infer" else ("weights", "order")
+    for name in dict.fromkeys([*needed, *sorted(attempt.hashes)]):
         facts[f"hashes.{name}"] = attempt.hashes.get(name) or _Unknown("no hash was recorded")
     return facts
+
+
+def _paired(base: Attempt, candidate: Attempt) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What must match of both sides; of inference without the images that one side alone tells."""
+    a, b = _must_match(base), _must_match(candidate)
+    if base.work.task == candidate.work.task == "infer":
+        alone = {field for field in a.keys() ^ b.keys() if field.startswith("hashes.")}
+        a, b = ({k: v for k, v in side.items() if k not in alone} for side in (a, b))
+    return a, b
 
 
 def _must_show(side: Side) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from breakeven.analysis.bandwidth import BandwidthFinding
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, WhatIfFinding
+from breakeven.analysis.framework_findings import Frameworks
 from breakeven.analysis.inference_findings import Inference
 from breakeven.analysis.profile import ProfileFinding
 from breakeven.records.case import Case
@@ -195,7 +196,7 @@ class BestFinding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LadderFinding:
-    """One work on one device, tuning by tuning in the order of its kind; each step adds one change.
+    """One work on one device in one runtime, tuning by tuning in its order; each step adds one change.
 
     `without`: the full stack less one step at a time. `best` is empty where the study does not ask for it.
     """
@@ -209,6 +210,7 @@ class LadderFinding:
     without: tuple[StepFinding, ...] = ()
     best: tuple[BestFinding, ...] = ()
     source: str = ""
+    runtime: str = "torch"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -372,5 +374,6 @@ class Understanding:
     claims: tuple[ClaimFinding, ...] = ()
     shares: tuple[ShareFinding, ...] = ()
     inference: Inference = field(default_factory=Inference)
+    frameworks: Frameworks = field(default_factory=Frameworks)
     profiles: tuple[ProfileFinding, ...] = ()
     bandwidths: tuple[BandwidthFinding, ...] = ()

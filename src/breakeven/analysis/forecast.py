@@ -75,8 +75,8 @@ def epoch_s(process: Process) -> float | str:
     return steps * process.mean_step_s + boundary
 
 
-def total_s(process: Process) -> float | str:
-    """Seconds of the whole recipe, or why they cannot be forecast."""
+def total_s(process: Process, epochs: int | None = None) -> float | str:
+    """Seconds of the whole recipe, or of so many epochs of it; or why they cannot be forecast."""
     attempt = process.attempt
     if attempt.work.recipe is None:
         return "inference has no run to forecast"
@@ -90,7 +90,7 @@ def total_s(process: Process) -> float | str:
     if attempt.cold_ns is None:
         return _null(attempt, "cold_ns", "the first step was not timed")
     once = (attempt.startup_ns + attempt.cold_ns) * NS + built_s(attempt)
-    return once + attempt.work.recipe.epochs * (epoch + evaluation)
+    return once + (epochs or attempt.work.recipe.epochs) * (epoch + evaluation)
 
 
 def forecast(processes: Sequence[Process], looks: Sequence[int] = ()) -> Forecast:

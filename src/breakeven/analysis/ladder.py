@@ -53,17 +53,23 @@ def ladders_of(
     *,
     wants_best: bool,
 ) -> list[LadderFinding]:
-    """One ladder for each work and device with two steps or more. `planned`: case ids of the study.
+    """One ladder for each work, device and runtime with two steps or more. `planned`: case ids of the study.
 
     `confirmed` and `chosen` are what the best is made of (`selection.choices`).
     """
-    places: dict[Place, list[Measured]] = {}
+    places: dict[tuple[Place, str], list[Measured]] = {}
     for m in cases:
-        places.setdefault((m.work_id, m.case.device), []).append(m)
-    climbed = {place: _climbed(mine, planned) for place, mine in places.items()}
+        places.setdefault(((m.work_id, m.case.device), m.case.tuning.runtime), []).append(m)
+    climbed = {key: _climbed(mine, planned) for key, mine in places.items()}
+    # A device has one best, whichever runtime it is of: it stands with the first runtime's ladder.
+    first = {place: key for key in reversed(climbed) for place in (key[0],)}
     return [
-        _ladder(places[place], rungs, best_of(chosen.get(place), confirmed) if wants_best else [])
-        for place, rungs in climbed.items()
+        _ladder(
+            places[key],
+            rungs,
+            best_of(chosen.get(key[0]), confirmed) if wants_best and first[key[0]] == key else [],
+        )
+        for key, rungs in climbed.items()
         if len(rungs) >= FEWEST or wants_best
     ]
 
@@ -80,6 +86,7 @@ def _ladder(mine: Sequence[Measured], rungs: Sequence[_Rung], best: Sequence[Bes
         data=work.data,
         seed=work.seed,
         device_label=last.device_label,
+        runtime=last.case.tuning.runtime,
         steps=tuple(_step(rung, win) for rung, win in zip(rungs, steps, strict=True)),
         without=tuple(_step(rung, win) for rung, win in zip(without, losing, strict=True)),
         best=tuple(found.finding(win) for found, win in zip(best, top, strict=True)),
@@ -101,7 +108,7 @@ def _climbed(mine: Sequence[Measured], planned: Collection[str]) -> list[_Rung]:
     for name in ladder.steps(case.device.kind):
         named = [m for m in mine if m.preset == name]
         plain = _case_id(case, preset(name, case.device.kind, Tuning(runtime=case.tuning.runtime)))
-        here = next((m for m in named if m.finding.case_id == plain), named[0] if named else None)
+        here = next((m for m in mine if m.finding.case_id == plain), named[0] if named else None)
         case_id = here.finding.case_id if here else plain
         if case_id in {rung.case_id for rung in rungs}:
             continue

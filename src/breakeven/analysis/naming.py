@@ -4,7 +4,7 @@ Knows nothing about measured numbers.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from breakeven.records.case import PRECISIONS, Tuning
@@ -24,22 +24,63 @@ def tuning_labels(cases: Sequence[Sequence[Attempt]]) -> dict[str, str]:
     """Case_id -> a name of its tuning that no other tuning of the same work on the same device has.
 
     Where an axis such as precision varies under one preset, its value is added; a calibration only where one
-    precision has several.
+    precision has several; and the framework's name where it is neither the only nor the first one of that
+    preset.
     """
     groups: dict[tuple[str, str, str], list[Attempt]] = {}
+    runtimes: dict[str, list[str]] = {}
     for attempts in cases:
         last = attempts[-1]
         groups.setdefault((last.work_id, last.device.label, preset_of(attempts)), []).append(last)
+        if last.tuning.runtime != "sim":  # a simulated device is no framework
+            runtimes.setdefault(preset_of(attempts), []).append(last.tuning.runtime)
     labels = {}
-    for (_, _, name), members in groups.items():
+    for (_, _, preset), members in groups.items():
+        plain = {"sim", base_runtime(runtimes.get(preset, ["sim"]))}
         for member in members:
-            others = [m.tuning for m in members if m is not member]
+            # Each runtime carries a preset out in its own way: its name says that, not its settings.
+            own = member.tuning.runtime
+            name = preset if own in plain else f"{preset} {framework_name(member.tuning)}"
+            others = [m.tuning for m in members if m is not member and m.tuning.runtime == own]
             changed = _settings(member.tuning, others)
             alike = [other for other in others if other.precision == member.tuning.precision]
             if all(other.calibration == member.tuning.calibration for other in alike):
                 changed = [(key, value) for key, value in changed if key != "calibration"]
             labels[member.case_id] = " ".join([name, *(_word(key, value) for key, value in changed)])
     return labels
+
+
+BASE_RUNTIME = "torch"
+"""What other frameworks are set against where it was measured."""
+EXECUTIONS = {
+    "tensorflow": {"tf.function": "", "xla": "xla"},
+    "jax": {"jit": ""},
+    "torch": {"eager": ""},
+}
+"""What is said of an execution beside its framework's name: nothing of the usual one."""
+
+
+def base_runtime(runtimes: Iterable[str], first: str | None = None) -> str:
+    """Of these the one that the others are set against: torch, else the study's `first`, else the first."""
+    found = list(dict.fromkeys(runtimes))
+    return next((name for name in (BASE_RUNTIME, first) if name in found), found[0])
+
+
+def framework_name(tuning: Tuning) -> str:
+    """ "jax", "tensorflow" (a graph), "tensorflow xla", "torch compiled": who computes, and how."""
+    said = EXECUTIONS.get(tuning.runtime, {}).get(tuning.execution)
+    if said is None:
+        said = tuning.execution.replace("compile:default", "compiled").replace("+", " ")
+    return f"{tuning.runtime} {said}".rstrip()
+
+
+def without_framework(label: str, tuning: Tuning) -> str:
+    """The label of a tuning without the framework that tells it from others of its preset."""
+    first, _, rest = label.partition(" ")
+    name = framework_name(tuning)
+    if rest == name or rest.startswith(f"{name} "):
+        return f"{first} {rest.removeprefix(name).strip()}".rstrip()
+    return label
 
 
 def _word(key: str, value: Any) -> str:

@@ -43,8 +43,13 @@ def pairs_of(cases: Sequence[Measured], base: Device) -> list[Pair]:
 
 
 def _same_axis(base: Measured, candidate: Measured) -> bool:
-    """In inference precision is an axis, not a step of a tuning: int8 is set against int8 alone."""
+    """In inference precision is an axis, not a step of a tuning: int8 is set against int8 alone.
+
+    Two devices are compared in one framework; what a framework wins is asked on one device (`frameworks`).
+    """
     a, b = base.case.tuning, candidate.case.tuning
+    if a.runtime != b.runtime and "sim" not in (a.runtime, b.runtime):
+        return False
     return candidate.case.work.task == "train" or (a.precision, a.calibration) == (b.precision, b.calibration)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding, ShareFinding
+from breakeven.analysis.naming import EXECUTIONS
 from breakeven.records.case import Device
 from breakeven.records.tuning import INFERENCE, PRESETS
 from breakeven.stats import Interval, Verdict
@@ -162,9 +163,11 @@ def at(ratio: RatioFinding) -> str:
 
 def tuning(name: str) -> str:
     """A preset as words: `as-written` is said, the others are named; those of inference add to nothing."""
-    first = name.partition(" ")[0]
+    first, _, rest = name.partition(" ")
     if first in INFERENCE and first not in PRESETS:
         return f"with {name}"
+    if first == "as-written" and rest.partition(" ")[0] in EXECUTIONS:
+        return f"as written in {rest}"
     return "as written" if name == "as-written" else f"tuned ({name})"
 
 

@@ -18,6 +18,8 @@ from breakeven.analysis.findings import (
     ScaleFinding,
     ShareFinding,
 )
+from breakeven.analysis.framework_findings import Frameworks
+from breakeven.analysis.framework_phrases import framework_sentences
 from breakeven.analysis.inference_findings import Inference
 from breakeven.analysis.inference_phrases import inference_sentences
 from breakeven.analysis.quality import failures
@@ -40,6 +42,7 @@ def sentences_of(
     skips: Sequence[Mapping[str, str]] = (),
     shares: Sequence[ShareFinding] = (),
     inference: Inference | None = None,
+    frameworks: Frameworks | None = None,
 ) -> list[str]:
     """The sentences, most important first. `missing`: cases of the study that have no attempt yet."""
     if not cases:
@@ -50,13 +53,14 @@ def sentences_of(
     tunings = [ratio for ratio in ratios if ratio.contrast == "tuning"]
     compared = [ratio for ratio in tunings if ratio.of == "step"] or tunings
     said += _unfinished(len(cases), missing)
+    crossed = framework_sentences(frameworks or Frameworks())
     inferred = inference_sentences(inference or Inference(), cases)
-    said += inferred
+    said += crossed + inferred
     said += cores_sentences(on_cores) + break_even_sentences(break_even)
     climbed = ladder_sentences(ladders, ratios, phrases.LONGEST)
     if not any(ratio.contrast == "best" and ratio.ratio is not None for ratio in ratios):
         # Without the best of both, the two ends of the ladder have to do.
-        if compared or not (missing or inferred):
+        if compared or not (missing or inferred or crossed):
             said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
         said += _bound(compared, shares) + climbed
     else:

@@ -13,7 +13,7 @@ from breakeven.analysis.amdahl import cores_findings
 from breakeven.analysis.bandwidth import BandwidthFinding, bandwidths_of, sentences_of_bandwidths
 from breakeven.analysis.best import best_pairs
 from breakeven.analysis.bounds import bounds_of
-from breakeven.analysis.cases import Measured, confirmed_cases, measured_cases
+from breakeven.analysis.cases import Measured, checks_of, confirmed_cases, measured_cases
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.claims import claims_against
 from breakeven.analysis.crossing import break_even_of
@@ -28,7 +28,10 @@ from breakeven.analysis.findings import (
     ShareFinding,
     Understanding,
 )
-from breakeven.analysis.inference import served_cases
+from breakeven.analysis.framework_findings import Frameworks
+from breakeven.analysis.frameworks import frameworks_of
+from breakeven.analysis.fusion import fusion_of
+from breakeven.analysis.inference import Served, served_cases
 from breakeven.analysis.inference_factors import factors_of
 from breakeven.analysis.inference_findings import Inference
 from breakeven.analysis.inference_frontier import frontier_of
@@ -70,6 +73,7 @@ class _File:
     hidden: int
     shares: tuple[ShareFinding, ...]
     inference: Inference
+    frameworks: Frameworks
     profiles: tuple[ProfileFinding, ...]
     bandwidths: tuple[BandwidthFinding, ...]
 
@@ -116,6 +120,10 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         break_even=tuple(finding for file in files for finding in file.break_even),
         shares=tuple(finding for file in files for finding in file.shares),
         inference=_joined([file.inference for file in files]),
+        frameworks=Frameworks(
+            pairs=tuple(pair for file in files for pair in file.frameworks.pairs),
+            fusion=tuple(one for file in files for one in file.frameworks.fusion),
+        ),
         profiles=tuple(finding for file in files for finding in file.profiles),
         bandwidths=tuple(finding for file in files for finding in file.bandwidths),
     )
@@ -158,7 +166,12 @@ def _file(results: Results, show_all: bool) -> _File:
     break_even = break_even_of(every, ratios)
     missing = _missing(study, everything)
     shares = bounds_of(shown, results)
-    inference = _inference(shown, results, shares)
+    served = served_cases(shown, results, shares)
+    inference = _inference(served, results)
+    frameworks = Frameworks(
+        pairs=tuple(frameworks_of(shown, checks_of(results), served, _first(asked, "runtime"))),
+        fusion=tuple(fusion_of(shown)),
+    )
     profiles = profiles_of(results, [case.case_id for case in cases])
     bandwidths = bandwidths_of(results)
     return _File(
@@ -197,6 +210,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 skips=study.skips if study else (),
                 shares=shares,
                 inference=inference,
+                frameworks=frameworks,
             ),
             *sentences_of_bandwidths(bandwidths),
             *sentences_of_profiles(profiles, _called(cases)),
@@ -204,19 +218,31 @@ def _file(results: Results, show_all: bool) -> _File:
         hidden=len(everything) - len(shown),
         shares=tuple(shares),
         inference=inference,
+        frameworks=frameworks,
         profiles=tuple(profiles),
         bandwidths=tuple(bandwidths),
     )
 
 
 def _called(cases: Sequence[CaseFinding]) -> dict[str, str]:
-    """What a sentence calls each case."""
-    return {c.case_id: f"{c.case.work.model} on {c.device_label} ({c.tuning_name})" for c in cases}
+    """What a sentence calls each case: its batch too where the study has several."""
+    several = len({c.case.work.batch for c in cases}) > 1
+    return {
+        c.case_id: f"{c.case.work.model} on {c.device_label} ({c.tuning_name}"
+        + (f", batch {c.case.work.batch})" if several else ")")
+        for c in cases
+    }
 
 
-def _inference(shown: Sequence[Measured], results: Results, shares: Sequence[ShareFinding]) -> Inference:
+def _first(study: Mapping[str, Any], key: str) -> str | None:
+    """The first value of an axis of the study, None where it has none."""
+    value = study.get(key)
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    return first if isinstance(first, str) else None
+
+
+def _inference(served: Sequence[Served], results: Results) -> Inference:
     """What the cases of inference say; nothing where there are none."""
-    served = served_cases(shown, results, shares)
     sweeps = saturation_of(served)
     factors, gains = factors_of(served)
     return Inference(

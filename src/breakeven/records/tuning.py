@@ -116,16 +116,16 @@ def preset(name: str, device_kind: str, base: Tuning | None = None, *, task: Tas
     tuning = base or Tuning()
     if task == "infer":
         changed = dataclasses.replace(tuning, residency="device", **INFERENCE[used])  # type: ignore[arg-type]
-        return _in_own_way(changed)
+        return in_own_way(changed)
     for step, change in LADDERS[device_kind]:
         tuning = dataclasses.replace(tuning, **change)  # type: ignore[arg-type]
         if step == used:
             break
-    return _in_own_way(tuning)
+    return in_own_way(tuning)
 
 
-def _in_own_way(tuning: Tuning) -> Tuning:
-    """The same as its runtime does it. Several presets may become one."""
+def in_own_way(tuning: Tuning) -> Tuning:
+    """The same as its runtime does it: what is said in torch's words. Several presets may become one."""
     own = OWN.get(tuning.runtime)
     if own is None:
         return tuning

@@ -18,24 +18,14 @@ from breakeven.report.text import text
 from breakeven.report.view import Report
 
 if TYPE_CHECKING:
+    from breakeven.analysis.predict.types import Prediction
     from breakeven.analysis.published import PublishedFindings
     from breakeven.analysis.trend import Trend
 
 __all__ = [
-    "EXPORTS",
-    "LARGE",
-    "SUFFIXES",
-    "Report",
-    "Shown",
-    "anonymous",
-    "build",
-    "document",
-    "only_claims",
-    "screen",
-    "text",
-    "write",
-    "write_trend",
-]
+    "EXPORTS", "LARGE", "SUFFIXES", "Report", "Shown", "anonymous", "build", "document", "only_claims",
+    "screen", "text", "write", "write_prediction", "write_text", "write_trend",
+]  # fmt: skip
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
 EXPORTS = {"pytest-benchmark": ".pytest.json", "github-action-benchmark": ".github.json"}
@@ -139,16 +129,30 @@ def _save(target: Path, content: str | bytes) -> None:
 
 def write_trend(found: "Trend", path: str | Path) -> None:
     """Writes a trend in the format of the path's suffix, whole or not at all. UserError as `write`."""
-    import json
-
     from breakeven.report import trend
 
-    findings = _Findings(
-        document=lambda: trend.document(found),
-        line=lambda: json.dumps(trend.document(found), allow_nan=False),
-        rows=lambda: trend.sheet(found),
-    )
-    _save(Path(path), _content(trend.report(found), Path(path).suffix.lower(), findings))
+    made = trend.report(found)
+    _save_own(made, Path(path), lambda: trend.document(found), lambda: trend.sheet(found))
+
+
+def write_prediction(found: "Prediction", path: str | Path) -> None:
+    """Writes forecasts in the format of the path's suffix, whole or not at all. UserError as `write`."""
+    from breakeven.report import predict
+
+    made = predict.report(found)
+    _save_own(made, Path(path), lambda: predict.document(found), lambda: predict.sheet(found))
+
+
+def _save_own(
+    made: Report, target: Path, document_of: Callable[[], Mapping[str, Any]], rows: Callable[[], str]
+) -> None:
+    import json
+
+    def line() -> str:
+        return json.dumps(document_of(), allow_nan=False, separators=(",", ":"))
+
+    findings = _Findings(document=document_of, line=line, rows=rows)
+    _save(target, _content(made, target.suffix.lower(), findings))
 
 
 def _content(report: Report, suffix: str, findings: _Findings) -> str | bytes:
@@ -174,6 +178,11 @@ def _content(report: Report, suffix: str, findings: _Findings) -> str | bytes:
             return charts.svg(report.charts[0]) if suffix == ".svg" else charts.png(report.charts[0])
     known = ", ".join([*SUFFIXES, *EXPORTS.values()])
     raise UserError(f"cannot tell a format from the suffix {suffix!r}: use one of {known}")
+
+
+def write_text(content: str, path: str | Path) -> None:
+    """Writes a text, whole or not at all. UserError, one line, for a path that cannot be written."""
+    _save(Path(path), content)
 
 
 def _replace(target: Path, content: bytes) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 
 from breakeven import units
+from breakeven.analysis.advise_findings import Prices
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.report import (
@@ -14,7 +15,9 @@ from breakeven.report import (
     claims,
     comparisons,
     context,
+    costs,
     curves,
+    frameworks,
     inference,
     inference_batches,
     inference_wins,
@@ -32,6 +35,10 @@ from breakeven.report.view import Report, Section, clean
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
+    frameworks.training,
+    frameworks.inference,
+    frameworks.equality,
+    frameworks.fusion,
     inference_wins.gains,
     inference_wins.precisions,
     inference_wins.runtimes,
@@ -84,10 +91,20 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
 )
 
 
-def build(understanding: Understanding, beside: PublishedFindings | None = None) -> Report:
-    """The report of one study: everything that any format shows; published values where they are given."""
+def build(
+    understanding: Understanding,
+    beside: PublishedFindings | None = None,
+    prices: Prices | None = None,
+) -> Report:
+    """The report of one study: everything that any format shows.
+
+    With published values or prices where they are given.
+    """
     names = names_of(understanding)
     sections = [make(understanding, names) for make in SECTIONS]
+    if prices is not None:
+        place = SECTIONS.index(measurements.work) + 1
+        sections.insert(place, costs.costs(understanding, names, prices))
     sections += published.sections(beside, names) if beside else ()
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)

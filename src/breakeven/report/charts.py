@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.report import bandwidth, inference_charts, trend_chart
+from breakeven.report import bandwidth, inference_charts, predict_charts, trend_chart
 from breakeven.report.drawing import WIDTH, bounds, cut, log_axis, paged, points, ratio_channel, rule, series
 from breakeven.report.view import Chart
 from breakeven.workloads.fetch import cache_dir
@@ -55,6 +55,8 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "batch": _batch,
         "shares": _shares,
         "trend": trend_chart.draw,
+        "forecast": predict_charts.intervals,
+        "errors": predict_charts.errors,
         "saturation": inference_charts.saturation,
         "factors": inference_charts.factors,
         "frontier": inference_charts.frontier,

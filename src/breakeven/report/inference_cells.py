@@ -12,7 +12,7 @@ from breakeven.analysis.inference_findings import (
     Quantile,
 )
 from breakeven.report import words
-from breakeven.report.names import Names, tuning_of, tuning_rank
+from breakeven.report.names import Names, served_as, tuning_rank
 from breakeven.report.view import Cell, Row, absent, clean, said
 from breakeven.units import format_duration
 
@@ -31,7 +31,7 @@ def told(understanding: Understanding) -> list[tuple[InferenceFinding, CaseFindi
 
 def naming_of(case: CaseFinding, names: Names) -> Row:
     work, tuning = case.case.work, case.case.tuning
-    name = tuning_of(case)
+    name = served_as(case)
     return (
         said(work.model),
         names.device(case.device_label),

@@ -10,7 +10,7 @@ from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.inference_findings import InferenceFinding, SaturationFinding
 from breakeven.records.case import PRECISIONS
 from breakeven.report import words
-from breakeven.report.names import Names, tuning_of, tuning_rank
+from breakeven.report.names import Names, served_as, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 from breakeven.units import format_duration
 
@@ -141,7 +141,7 @@ def _square(case: CaseFinding, found: InferenceFinding, base: float | None, grou
     failed = next((o for o in case.outcomes if o != "ok"), "not ranked") if not found.ranked else ""
     return {
         "group": group,
-        "tuning": clean(tuning_of(case)),
+        "tuning": clean(served_as(case)),
         "precision": case.case.tuning.precision,
         "times": times,
         "label": f"{words.significant(times)}x" if times else clean(failed.replace("_", " ")),
@@ -194,7 +194,7 @@ def _spot(case: CaseFinding, found: InferenceFinding, group: str, on: bool) -> l
     return [
         {
             "group": group,
-            "tuning": clean(f"{tuning_of(case)} {case.case.tuning.precision}"),
+            "tuning": clean(f"{served_as(case)} {case.case.tuning.precision}"),
             "batch": case.case.work.batch,
             "ms": 1e3 * call,
             "rate": found.images_per_s_point,

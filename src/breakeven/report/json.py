@@ -19,8 +19,7 @@ def document(understanding: Understanding, beside: PublishedFindings | None = No
 
     `published` is there where published values were asked for.
     """
-    found = _finite(to_json(understanding))
-    assert isinstance(found, dict)
+    found = plain(understanding)
     return {"schema": SCHEMA, **found} | ({"published": to_json(beside)} if beside else {})
 
 
@@ -36,6 +35,13 @@ def to_text(understanding: Understanding, beside: PublishedFindings | None = Non
         else:
             return f'{{"schema":"{SCHEMA}",{text[1:]}'
     return json.dumps(document(understanding, beside), allow_nan=False, separators=(",", ":"))
+
+
+def plain(findings: object) -> dict[str, Any]:
+    """A dataclass of findings as JSON values."""
+    found = _finite(to_json(findings))
+    assert isinstance(found, dict)
+    return found
 
 
 def _finite(value: Any) -> Any:

@@ -61,8 +61,11 @@ def ladder_chart(ladders: Sequence[LadderFinding], names: Names) -> Chart | None
 
 
 def telling(ladders: Sequence[LadderFinding]) -> tuple[str, ...]:
-    """What tells two ladders of one model and device apart: batch, data, seed, at last the file."""
+    """What tells two ladders of one model and device apart: runtime, batch, data, seed, at last the file."""
     names = [name for name in ("batch", "data", "seed") if len({getattr(x, name) for x in ladders}) > 1]
+    # A simulated device has a runtime of its own, which its name says.
+    if len({(x.device_label, x.runtime) for x in ladders}) > len({x.device_label for x in ladders}):
+        names.insert(0, "runtime")
     places = [(x.model, x.device_label, *(getattr(x, name) for name in names)) for x in ladders]
     return (*names, *(["source"] if len(set(places)) < len(places) else []))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding, Understanding
-from breakeven.analysis.naming import without_numerics
+from breakeven.analysis.naming import without_framework, without_numerics
 from breakeven.records.tuning import PRESETS
 from breakeven.report.view import Cell, Column, clean, label, said
 
@@ -107,8 +107,17 @@ def naming(case: CaseFinding, names: Names) -> tuple[Cell, ...]:
 
 
 def tuning_of(case: CaseFinding) -> str:
-    """The tuning's name. In inference, where precision is an axis of its own, without it."""
-    return without_numerics(case.tuning_name) if case.case.work.task == "infer" else case.tuning_name
+    """The tuning's name without the framework, which has a column of its own where several ran.
+
+    In inference, where precision is an axis of its own, without that too.
+    """
+    name = without_framework(case.tuning_name, case.case.tuning)
+    return without_numerics(name) if case.case.work.task == "infer" else name
+
+
+def served_as(case: CaseFinding) -> str:
+    """The tuning's name in tables of inference, which have no column of the framework."""
+    return without_numerics(case.tuning_name)
 
 
 def tuning_rank(name: str) -> str:

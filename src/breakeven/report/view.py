@@ -61,7 +61,7 @@ class Chart:
 
     kind: Literal[
         "ladder", "scale", "ratios", "samples", "batch", "shares", "saturation", "factors", "frontier",
-        "trend", "bandwidth",
+        "trend", "bandwidth", "forecast", "errors",
     ]  # fmt: skip
     name: str
     title: str

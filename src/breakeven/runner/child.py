@@ -54,9 +54,11 @@ OOM_SIGNS = (
     "cannot allocate memory",
     "alloc_failed",
     "failed to allocate",
+    "oom when allocating",
+    "resourceexhausted",
 )
 """What frameworks say, in lower case, when memory runs out: torch's CPU and CUDA allocators, cuBLAS, ONNX
-Runtime's arena, OpenVINO."""
+Runtime's arena, OpenVINO, TensorFlow."""
 
 LOSSES_KEPT = 20
 """Losses of the first steps in a line: enough to compare two devices, small enough for a thousand lines."""

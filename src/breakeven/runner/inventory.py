@@ -217,6 +217,7 @@ def _plan_row(planned: PlannedCase) -> Row:
     return {
         "model": planned.case.work.model,
         "device": planned.case.device.label,
+        "runtime": planned.case.tuning.runtime,
         "tuning": planned.tuning_name,
         "precision": planned.case.tuning.precision,
         "batch": planned.case.work.batch,

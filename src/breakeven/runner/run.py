@@ -103,7 +103,7 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
     session.lines = list(results_file.read_if_there(session.path).lines)
     session.earlier = len(session.lines)
     earlier = [line for line in session.lines if isinstance(line, Fingerprint)]
-    difference = _difference(earlier[-1], fingerprint) if earlier else None
+    difference = platform_difference(earlier[-1], fingerprint) if earlier else None
     if difference is not None:
         raise UserError(
             f"{session.path} was measured on another platform ({difference}): "
@@ -126,7 +126,7 @@ def _begin(session: Session, fingerprint: Fingerprint) -> None:
         session.append(line)
 
 
-def _difference(old: Fingerprint, new: Fingerprint) -> str | None:
+def platform_difference(old: Fingerprint, new: Fingerprint) -> str | None:
     """The first fact in which two platforms differ, None if they agree.
 
     Libraries are those of the runtimes asked: one that was not asked on one side is no difference.

@@ -14,9 +14,11 @@ from breakeven.stats.comparisons import (
     paired_ratio,
     processes_to_decide,
     ratio_interval,
+    scaled,
     verdict,
     welch_ratio,
 )
+from breakeven.stats.gate import pooled_spread, processes_to_see, slowdowns, visible_slowdown
 from breakeven.stats.intervals import (
     Interval,
     case_interval,
@@ -47,14 +49,19 @@ __all__ = [
     "nominal_confidence",
     "paired_ratio",
     "percentile",
+    "pooled_spread",
     "prediction_interval",
     "processes_to_decide",
+    "processes_to_see",
     "ratio_interval",
     "samples_for_percentile",
+    "scaled",
     "slope_interval",
+    "slowdowns",
     "steady",
     "t_quantile",
     "verdict",
+    "visible_slowdown",
     "welch_ratio",
     "widening",
 ]

@@ -97,20 +97,40 @@ def paired_ratio(
     return _ratio(mean, se, n - 1, n=n, confidence=confidence, log_sd=sd, df_a_process=1.0)
 
 
-def welch_ratio(base: Iterable[float], cand: Iterable[float], *, confidence: float = 0.95) -> Ratio | None:
+def welch_ratio(
+    base: Iterable[float],
+    cand: Iterable[float],
+    *,
+    confidence: float = 0.95,
+    looks: tuple[Sequence[int], Sequence[int]] = ((), ()),
+) -> Ratio | None:
     """Ratio across files: Welch's t on logs, spreads and counts may differ. None for fewer than two values a
     side.
 
-    ValueError for a value that is not positive and finite.
+    `looks` of either side: where it might have got more processes; its part of the standard error is then
+    larger by `sequential.widening`. ValueError for a value that is not positive and finite.
     Reference: Welch, "The generalization of Student's problem", Biometrika 34 (1947); Satterthwaite (1946).
     """
     base_logs, cand_logs = logs_of(base, "base values"), logs_of(cand, "candidate values")
     n = min(len(base_logs), len(cand_logs))
     if n < 2:
         return None
-    t = _welch(base_logs, cand_logs)
+    wider = [
+        widening(len(logs), at, confidence=confidence) ** 2
+        for logs, at in zip((base_logs, cand_logs), looks, strict=True)
+    ]
+    t = _welch(base_logs, cand_logs, *wider)
     log_sd = math.sqrt(t.variances)
     return _ratio(t.difference, t.se, t.df, n=n, confidence=confidence, log_sd=log_sd, df_a_process=t.balance)
+
+
+def scaled(ratio: Ratio, factor: float) -> Ratio:
+    """The ratio times a factor that is known without error, such as a ratio of prices; above 0."""
+    mean = math.log(ratio.interval.estimate) + math.log(factor)
+    return _ratio(
+        mean, ratio.log_se, ratio.df, n=ratio.interval.n, confidence=ratio.interval.confidence,
+        log_sd=ratio.log_sd, df_a_process=ratio.df_a_process,
+    )  # fmt: skip
 
 
 def ratio_interval(ratio: Ratio, *, confidence: float) -> Interval:
@@ -240,9 +260,15 @@ def _p_value(mean: float, se: float, df: float) -> float:
     return min(1.0, 2 * float(stdtr(df, -abs(mean) / se)))
 
 
-def _welch(first: Sequence[float], second: Sequence[float]) -> _Welch:
-    """Welch's standard error and Satterthwaite's degrees of freedom; two or more values a side."""
+def _welch(
+    first: Sequence[float], second: Sequence[float], wider_1: float = 1.0, wider_2: float = 1.0
+) -> _Welch:
+    """Welch's standard error and Satterthwaite's degrees of freedom; two or more values a side.
+
+    `wider_1`, `wider_2`: factors on the variances.
+    """
     (mean_1, var_1), (mean_2, var_2) = mean_and_variance(first), mean_and_variance(second)
+    var_1, var_2 = wider_1 * var_1, wider_2 * var_2
     n_1, n_2 = len(first), len(second)
     largest = max(var_1, var_2)
     if largest == 0:

@@ -56,8 +56,8 @@ def floor(
     `dtype_bytes`: of activations and weights.
     """
     forward = backward = memory = flops = moved = 0.0
-    for one, cost, back in _runs(model, dtype_bytes, training):
-        work, traffic = _work(one, cost, batch, back)
+    for one, cost, back in runs(model, dtype_bytes, training):
+        work, traffic = work_of(one, cost, batch, back)
         arithmetic_s, traffic_s = one.times * work / flop_per_s, one.times * traffic / byte_per_s
         seconds = max(arithmetic_s, traffic_s)
         flops, moved = flops + one.times * work, moved + one.times * traffic
@@ -74,7 +74,7 @@ def floor(
     )
 
 
-def _runs(
+def runs(
     model: layers.Model, dtype_bytes: int, training: bool
 ) -> Iterator[tuple[layers.Pass, layers.LayerCost, bool]]:
     """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the nodes."""
@@ -88,7 +88,7 @@ def _runs(
             yield one, cost, True
 
 
-def _work(one: layers.Pass, cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
+def work_of(one: layers.Pass, cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
     """(FLOPs, bytes) of a layer's forward or backward pass over a batch."""
     if not back:
         return batch * cost.flops, batch * (cost.bytes_read + cost.bytes_written) + cost.weight_bytes

@@ -17,6 +17,10 @@ from breakeven.runtimes.sim.truth import Truth, stream
 SLOW = 10.0
 """By how much `fault=slow` slows every step from its step on."""
 
+SLOWER = "BREAKEVEN_SIM_SLOWER"
+"""Environment variable: a factor on every time of a simulated device. No id tells it, as none tells a change
+of code or of a driver: what a gate is there to find."""
+
 
 def seed() -> str:
     return os.environ.get("BREAKEVEN_SIM_SEED", "0")
@@ -29,10 +33,18 @@ def device_of(case: Case, profile: Profile, truth: Truth) -> VirtualDevice:
         truth=truth,
         rng=stream(f"noise/{seed()}/{case.case_id}"),
         noise=profile.noise,
-        factor=math.exp(profile.process * luck),
+        factor=math.exp(profile.process * luck) * planted(),
         prefetch=truth.workers * (case.tuning.prefetch or 2),
         real=bool(profile.real),
     )
+
+
+def planted() -> float:
+    """The planted slowdown, 1.0 where there is none. ValueError for a factor that is not above 0."""
+    factor = float(os.environ.get(SLOWER, "1"))
+    if not (factor > 0 and math.isfinite(factor)):
+        raise ValueError(f"{SLOWER}={factor!r} is not a factor above 0")
+    return factor
 
 
 def fault_of(profile: Profile) -> str | None:

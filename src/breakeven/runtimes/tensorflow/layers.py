@@ -146,6 +146,19 @@ class InstanceNorm(keras.layers.Layer):
         return tf.cast((x - mean) * tf.math.rsqrt(variance + self.eps), inputs.dtype)
 
 
+class LeakyReLU(keras.layers.Layer):
+    """By TensorFlow's kernel, which has the slope in float32; FP64 is composed."""
+
+    def __init__(self, slope: float, **options: Any) -> None:
+        super().__init__(**options)
+        self.slope = slope
+
+    def call(self, inputs: Tensor) -> Tensor:
+        if inputs.dtype == tf.float64:
+            return tf.where(inputs > 0, inputs, self.slope * inputs)
+        return tf.nn.leaky_relu(inputs, self.slope)
+
+
 class ReflectionPad(keras.layers.Layer):
     def __init__(self, padding: int, **options: Any) -> None:
         super().__init__(**options)

@@ -270,7 +270,7 @@ def _image_leaf(building: _Building, node: layers.ImageLeaf, x: Any) -> Any:
         case layers.ReflectionPad2d():
             return building.layer(own.ReflectionPad, node, node.padding)(x)
         case layers.LeakyReLU():
-            return building.layer(keras.layers.LeakyReLU, node, negative_slope=node.slope)(x)
+            return building.layer(own.LeakyReLU, node, node.slope)(x)
         case layers.Tanh():
             return building.layer(keras.layers.Activation, node, "tanh")(x)
 

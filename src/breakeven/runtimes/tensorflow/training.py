@@ -67,7 +67,7 @@ def mean_loss(logits: Tensor, labels: Tensor) -> Tensor:
 def gradients(
     net: Net, images: Tensor, labels: Tensor, *, accumulation: int = 1, scale: Tensor | float = 1.0
 ) -> tuple[Tensor, list[Tensor]]:
-    """(mean loss, gradients of the loss times `scale`), in equal parts. Batch norm sees each part by itself."""
+    """(mean loss, gradients of it times `scale`), in equal parts. Batch norm sees each part by itself."""
     trained = [variable.value for variable in net.trained]
     losses: list[Tensor] = []
     total: list[Tensor] = []
@@ -175,7 +175,7 @@ def scaler(device: str) -> Scaler:
 
 @dataclass(kw_only=True, slots=True)
 class Training:
-    """A net in training: `step_number` batches of `epoch` are done. `begun`: its batches have been asked for."""
+    """A net in training: `step_number` batches of `epoch` are done. `begun`: its batches are asked for."""
 
     plan: Plan
     net: Net

@@ -1,0 +1,127 @@
+"""What a comparison of two results, or of the values of one axis, says: one dataclass a kind of finding.
+
+Knows nothing about how it is worked out or shown. As in `findings`, a quantity that cannot be defended is
+None and the reason stands in `reasons` under its name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from breakeven.analysis.comparable import Difference
+from breakeven.analysis.findings import RatioFinding
+from breakeven.records.case import Case
+from breakeven.stats import Interval, Verdict
+
+Of = Literal["step", "call"]
+"""A step of training or a pipelined call of inference; a single call, waited for."""
+By = Literal["precision", "device", "runtime", "tuning"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseComparison:
+    """One case in both results. Times in seconds; `ratio` is base time / new time, above 1 the new is faster.
+
+    `slower_by` is new / base - 1. `processes` of base and new. `label` tells it from the others. `blocked`
+    names what must match and does not: then there is no ratio. `fails`: what the gate says of it, by itself;
+    None without a gate.
+    """
+
+    case_id: str
+    case: Case
+    tuning_name: str
+    device_label: str
+    of: Of
+    label: str = ""
+    processes: tuple[int, int]
+    base_s: float | None = None
+    new_s: float | None = None
+    ratio: Interval | None = None
+    point: float | None = None
+    slower_by: float | None = None
+    verdict: Verdict | None = None
+    p_adjusted: float | None = None
+    processes_needed: int | None = None
+    log_sd: float | None = None
+    fails: bool | None = None
+    blocked: tuple[Difference, ...] = ()
+    flags: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gate:
+    """The gate: `threshold` as a share (0.05). `failed` and `open` are labels of cases; `sees`: the least
+    slowdown that it finds with a chance of 80 % at the `processes` a side and the `spread` of this
+    comparison, `needs`: processes a side to see one of twice the threshold."""
+
+    threshold: float
+    strict: bool
+    failed: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    tests: int = 0
+    processes: int = 0
+    spread: float | None = None
+    sees: float | None = None
+    needs: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        return not self.failed and not (self.strict and self.open)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Two results, case by case. `across`: they are of different machines, so nothing here is a regression.
+
+    `geometric`: the geometric mean of the ratios of `of == "step"`, `geometric_n` cases. `shown`: differences
+    that have to stand beside the numbers, each once. `only_base` and `only_new` are labels of cases that one
+    side lacks, `broken` those that gave a number before and none now, with the reason. `confirmed`: the same
+    of the suspects, measured again by fresh processes; then it alone decides.
+    """
+
+    base: str
+    new: str
+    cases: tuple[CaseComparison, ...]
+    across: bool = False
+    simulated: bool = False
+    geometric: Interval | None = None
+    geometric_point: float | None = None
+    geometric_n: int = 0
+    shown: tuple[Difference, ...] = ()
+    only_base: tuple[str, ...] = ()
+    only_new: tuple[str, ...] = ()
+    broken: tuple[tuple[str, str], ...] = ()
+    gate: Gate | None = None
+    confirmed: "Comparison | None" = None
+    sentences: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Case ids that the gate fails for."""
+        return tuple(dict.fromkeys(c.case_id for c in self.cases if c.fails))
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate lets it through; without one, always.
+
+        Fresh processes clear a suspect, not what was left open.
+        """
+        if self.gate is None or self.confirmed is None or self.confirmed.gate is None:
+            return self.gate is None or self.gate.passed
+        return self.confirmed.gate.passed and not (self.gate.strict and self.gate.open)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AxisComparison:
+    """The values of one axis in one result, each against the base's: ratios of equal work, all else equal."""
+
+    source: str
+    by: By
+    ratios: tuple[RatioFinding, ...]
+    names: tuple[tuple[str, str], ...]
+    simulated: bool = False
+    geometric: tuple[tuple[str, float, int], ...] = ()
+    sentences: tuple[str, ...] = ()

@@ -1,0 +1,85 @@
+"""One side of a comparison: the cases of a results file, what measured them, and what they are called.
+
+Knows nothing about the other side.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from breakeven.analysis import naming
+from breakeven.analysis.cases import Measured, measured_cases
+from breakeven.analysis.comparable import Side
+from breakeven.analysis.inference import served_cases
+from breakeven.analysis.integrity import believed
+from breakeven.records.file import Results
+from breakeven.records.lines import Attempt, StudyLine
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneSide:
+    """One side: its cases by id, the attempts behind them, and what measured each."""
+
+    path: str
+    cases: Mapping[str, Measured]
+    attempts: Mapping[str, Attempt]
+    results: Results
+    versions: Mapping[str, str]
+    unranked: Mapping[str, str]
+
+    def side(self, m: Measured) -> Side:
+        """The last of the processes that a case's numbers come from, with its machine."""
+        attempt = self.used(m)[-1]
+        lines = [f for f in self.results.fingerprints if f.fingerprint_id == attempt.fingerprint_id]
+        version = self.versions.get(attempt.attempt_id)
+        return Side(attempt=attempt, machine=lines[-1] if lines else None, tool_version=version)
+
+    def used(self, m: Measured) -> list[Attempt]:
+        """The processes behind the case's step, on the unit that its numbers are of."""
+        mine = [self.attempts[line] for line in m.finding.evidence if line in self.attempts]
+        return [a for a in mine if a.region == m.finding.region]
+
+
+def one_side(results: Results) -> OneSide:
+    versions, current = dict[str, str](), None
+    for line in results.lines:
+        if isinstance(line, StudyLine):
+            current = line.tool_version
+        elif isinstance(line, Attempt) and current is not None:
+            versions[line.attempt_id] = current
+    kept, _ = believed(results)
+    cases = {m.finding.case_id: m for m in measured_cases(kept) if m.finding.in_study}
+    return OneSide(
+        path=results.path,
+        cases=cases,
+        attempts={a.attempt_id: a for a in kept.attempts},
+        results=kept,
+        versions=versions,
+        unranked=unranked_of(list(cases.values()), kept),
+    )
+
+
+def unranked_of(cases: Sequence[Measured], results: Results) -> dict[str, str]:
+    """Case id -> why its speed may not be ranked: a check of its outputs failed (contract R24)."""
+    return {
+        one.finding.case_id: f"check {one.finding.outputs.failed}"
+        for one in served_cases(cases, results, [])
+        if one.finding.outputs.failed
+    }
+
+
+def names_of(cases: Sequence[Measured]) -> dict[str, str]:
+    """Case id -> what tells it from the others: its model, and what is not the same in all."""
+    words = {m.finding.case_id: words_of(m) for m in cases}
+    kept = [i for i in range(7) if i == 0 or len({w[i] for w in words.values()}) > 1]
+    return {key: " ".join(mine[i] for i in kept if mine[i]) for key, mine in words.items()}
+
+
+def words_of(m: Measured) -> tuple[str, ...]:
+    """What names a case, a word an axis. In inference precision is an axis of its own."""
+    work, tuning, precision = m.case.work, m.finding.tuning_name, ""
+    if work.task == "infer":
+        tuning, precision = naming.without_numerics(tuning), m.case.tuning.precision
+    return (
+        *(work.model, m.finding.device_label, tuning, precision),
+        *(f"batch {work.batch}", work.data, f"seed {work.seed}"),
+    )

@@ -1,0 +1,194 @@
+"""A comparison as a report, and as a document: what `compare` prints and writes.
+
+Knows nothing about how a comparison is made.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from breakeven.analysis.comparable import Difference
+from breakeven.analysis.compare_findings import AxisComparison, CaseComparison, Comparison
+from breakeven.analysis.compare_phrases import percent_of
+from breakeven.analysis.findings import RatioFinding
+from breakeven.errors import UserError
+from breakeven.report import words
+from breakeven.report.json import plain
+from breakeven.report.view import (
+    Cell,
+    Report,
+    Section,
+    Table,
+    absent,
+    build_table,
+    clean,
+    label,
+    number,
+    said,
+)
+
+SCHEMA = "breakeven.compare/1"
+KEYS = ("model", "device", "tuning", "precision", "batch", "data", "seed", "time of")
+SUFFIXES = (".md", ".txt", ".json")
+BANNER = "SIMULATED: no hardware was measured. These numbers come from a planted model."
+
+
+def comparison_report(found: Comparison | AxisComparison) -> Report:
+    """The report of a comparison: sentences, the cases, what differs besides, what could not be compared."""
+    banner = BANNER if found.simulated else None
+    facts: tuple[str, ...]
+    if isinstance(found, AxisComparison):
+        title, facts = f"Compared by {found.by}", (found.source,)
+        sections: Iterable[Section | None] = (_axis(found),)
+    else:
+        title, facts = "Comparison", (f"base {found.base}", f"new {found.new}")
+        again = found.confirmed
+        sections = (
+            _cases(found.cases, "cases", "Cases"),
+            _cases(again.cases, "confirmed", "Measured again by fresh processes") if again else None,
+            _shown(found.shown),
+        )
+    return Report(
+        title=clean(title),
+        banner=banner,
+        badge="simulated" if banner else "",
+        facts=tuple(map(clean, facts)),
+        sentences=tuple(clean(s) for s in found.sentences if not (banner and s == banner)),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def comparison_document(found: Comparison | AxisComparison) -> dict[str, Any]:
+    """Everything of a comparison as JSON values; `passed` is what the gate says, true without one."""
+    passed = found.passed if isinstance(found, Comparison) else True
+    return {"schema": SCHEMA, "passed": passed, **plain(found)}
+
+
+def written(found: Comparison | AxisComparison, path: Path) -> str:
+    """The content of a summary file by its suffix. UserError for another suffix."""
+    import json
+
+    from breakeven.report.markdown import markdown
+    from breakeven.report.text import text
+
+    match path.suffix.lower():
+        case ".md":
+            return markdown(comparison_report(found))
+        case ".txt":
+            return text(comparison_report(found))
+        case ".json":
+            return json.dumps(comparison_document(found), indent=2, allow_nan=False) + "\n"
+    raise UserError(f"a comparison is written as {', '.join(SUFFIXES)}, not {path.suffix or path.name!r}")
+
+
+def _cases(rows: Sequence[CaseComparison], key: str, title: str) -> Section | None:
+    columns = [
+        *map(label, KEYS),
+        number("base"),
+        number("new"),
+        number("ratio"),
+        number("time"),
+        label("verdict"),
+        number("n"),
+        label("flags"),
+    ]
+    columns = [dataclasses.replace(c, key=c.name in KEYS) for c in columns]
+    table = build_table(columns, [_row(row) for row in rows])
+    if table is None:
+        return None
+    note = (
+        "ratio: base time / new time with its 95 % interval over processes; above 1 the new is faster. "
+        "Verdicts are corrected for the number of comparisons (Holm). n: processes of base and new."
+    )
+    return Section(key=key, title=title, note=note, table=table)
+
+
+def _row(row: CaseComparison) -> tuple[Cell, ...]:
+    work, tuning = row.case.work, row.case.tuning
+    why = row.reasons.get("ratio", "")
+    step = {"train": "a step", "infer": "a pipelined call"}[work.task]
+    verdict = row.verdict.value if row.verdict else ""
+    if row.processes_needed:
+        verdict += f"; {row.processes_needed} processes would decide"
+    return (
+        said(work.model),
+        said(row.device_label),
+        said(row.tuning_name),
+        said(tuning.precision),
+        said(work.batch, work.batch),
+        said(work.data),
+        said(work.seed, work.seed),
+        said(step if row.of == "step" else "a single call"),
+        words.seconds(None, row.base_s, reason=why),
+        words.seconds(None, row.new_s, reason=why),
+        words.ratio(row.ratio, row.point, reason=why, evidence=row.evidence),
+        said(percent_of(row), row.slower_by) if row.ratio else absent(why),
+        said(verdict + (" (fails)" if row.fails else ""))
+        if verdict
+        else absent(row.reasons.get("verdict", why)),
+        said("{} and {}".format(*row.processes)),
+        said(", ".join(row.flags)) if row.flags else absent(),
+    )
+
+
+def _shown(differences: Sequence[Difference]) -> Section | None:
+    columns = [label("what differs"), label("base"), label("new"), label("why unknown")]
+    unknown = [d.field for d in differences if d.unknown and d.base is None and d.candidate is None]
+    rows = [
+        (
+            said(d.field),
+            absent(d.unknown or "") if d.base is None else said(_short(d.base)),
+            absent(d.unknown or "") if d.candidate is None else said(_short(d.candidate)),
+            said(d.unknown) if d.unknown else absent(),
+        )
+        for d in differences
+        if d.field not in unknown
+    ]
+    columns = [dataclasses.replace(c, key=index == 0) for index, c in enumerate(columns)]
+    table = build_table(columns, rows)
+    note = "May differ, and stands beside every ratio: the change under test may be one of these."
+    if unknown:
+        note += f" Unknown on both sides: {', '.join(map(clean, unknown))}."
+    if table is None:
+        if not unknown:
+            return None
+        table = Table(columns=(label(""),), rows=((said("nothing that both sides know"),),))
+    table = dataclasses.replace(table, missing=())
+    return Section(key="differs", title="What else differs", note=note, table=table)
+
+
+def _short(value: object) -> str:
+    text = clean(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _axis(found: AxisComparison) -> Section | None:
+    names = dict(found.names)
+    columns = [
+        label("base"),
+        label("candidate"),
+        number("ratio"),
+        label("verdict"),
+        number("n"),
+        label("flags"),
+    ]
+    columns = [dataclasses.replace(c, key=c.name in ("base", "candidate")) for c in columns]
+    table = build_table(columns, [_axis_row(r, names) for r in found.ratios])
+    note = (
+        "ratio: base time / candidate time, paired by replicate, with its 95 % interval over processes; "
+        "above 1 the candidate is faster. Verdicts are corrected for the number of comparisons (Holm)."
+    )
+    return Section(key="axis", title=f"By {found.by}", note=note, table=table) if table else None
+
+
+def _axis_row(r: RatioFinding, names: dict[str, str]) -> tuple[Cell, ...]:
+    why = r.reasons.get("ratio", "")
+    return (
+        said(names[r.base_id]),
+        said(names[r.candidate_id]),
+        words.ratio(r.ratio, r.point, reason=why, evidence=r.evidence),
+        said(r.verdict.value) if r.verdict else absent(r.reasons.get("verdict", why)),
+        words.count(r.ratio.n if r.ratio else None),
+        said(", ".join(r.flags)) if r.flags else absent(),
+    )

@@ -1,0 +1,151 @@
+"""Forecasts as a report: what is expected of hardware that is not here, how sure, what fits.
+
+Knows nothing about how a forecast is made.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from breakeven.analysis.predict.types import Forecast, Prediction
+from breakeven.catalog.facts import sources
+from breakeven.records.canonical import to_json
+from breakeven.report import words
+from breakeven.report.predict_sections import OF_RATES, OURS, by_device, sections
+from breakeven.report.view import Report
+
+SCOPE = "Convolutional nets and what resembles them: no language model is forecast."
+
+
+def report(found: Prediction) -> Report:
+    """The report of one prediction."""
+    devices = list(dict.fromkeys(f.device for f in found.forecasts))
+    return Report(
+        title=f"Forecast for {words.joined(devices)}",
+        banner=None,
+        badge="",
+        facts=(*_learned_from(found), *found.sources),
+        sentences=sentences(found),
+        sections=sections(found),
+        footnotes=(*_assumed(found), SCOPE),
+    )
+
+
+def _learned_from(found: Prediction) -> tuple[str, ...]:
+    if not found.rows:
+        return ()
+    return (
+        f"{found.rows} rows learned from, {found.own_rows} of them yours",
+        f"{found.confidence:.0%} intervals",
+    )
+
+
+def sentences(found: Prediction) -> tuple[str, ...]:
+    """What is expected of each device, what of it was measured, and how wrong the method was."""
+    said_of = [_device_sentence(name, forecasts) for name, forecasts in by_device(found).items()]
+    return (*said_of, *_error_sentences(found), *(f"{note}." for note in found.notes))
+
+
+def document(found: Prediction) -> dict[str, Any]:
+    """The prediction as JSON values."""
+    return {
+        "confidence": found.confidence,
+        "rows": found.rows,
+        "own_rows": found.own_rows,
+        "forecasts": [to_json(f) for f in found.forecasts],
+        "validation": [to_json(s) for s in found.scores],
+        "rows_left_out": dict(found.left),
+        "sentences": list(sentences(found)),
+        "notes": list(found.notes),
+        "scope": SCOPE,
+        "credits": [f"{s.title} ({s.licence})" for s in _credits()],
+        "results": list(found.sources),
+    }
+
+
+def sheet(found: Prediction) -> str:
+    """The forecasts as CSV."""
+    names = [
+        "case_id", "model", "task", "batch", "tuning_name", "precision", "here", "here_s", "device", "step_s",
+        "low_s", "high_s", "rate", "p99_s", "floor_s", "power_w", "measured_s",
+    ]  # fmt: skip
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow([*names, "reason"])
+    for f in found.forecasts:
+        values = [getattr(f, name) for name in names]
+        rows.writerow(["" if value is None else value for value in values] + [f.reasons.get("step_s", "")])
+    return out.getvalue()
+
+
+def _device_sentence(name: str, forecasts: Sequence[Forecast]) -> str:
+    known = [f for f in forecasts if f.step_s is not None]
+    if not known:
+        return f"{name}: none of {len(forecasts)} cases can be forecast; the reasons stand below."
+    count = f"{len(known)} case" + ("s" if len(known) > 1 else "")
+    text = f"{name}: {count} forecast"
+    # A case that only this device measured has nothing else to be compared with.
+    times = sorted(f.here_s / (f.step_s or 1.0) for f in known if f.here_s != f.measured_s)
+    if times:
+        few, most = words.significant(times[0]), words.significant(times[-1])
+        here = words.joined(dict.fromkeys(f.here for f in known if f.here_s != f.measured_s))
+        span = few if few == most else f"{few} to {most}"
+        over = count if len(times) == len(known) else f"{len(times)} of {count}"
+        best = "at best" if known[0].confidence is None else "expected to be"
+        text = f"{name}: {best} {span} times as fast as {here} here, over {over}"
+    if len(known) < len(forecasts):
+        text += f" ({len(forecasts) - len(known)} refused)"
+    checked = [f for f in known if f.measured_s]
+    if checked:
+        off = sorted(abs((f.measured_s or 0) / (f.step_s or 1) - 1) for f in checked)
+        held = sum((f.low_s or 0) <= (f.measured_s or 0) <= (f.high_s or 0) for f in checked)
+        middle = words.percent(off[len(off) // 2])
+        text += (
+            f". These results hold it too, and no row of it was used: rates off by {middle} in the middle, "
+            f"{held} of {len(checked)} inside the interval"
+        )
+    return text + "."
+
+
+def _error_sentences(found: Prediction) -> tuple[str, ...]:
+    ours, model = found.score(OURS, "device"), found.score(OURS, "model")
+    naive = [s for s in found.scores if s.name != OURS]
+    if ours is None or model is None or not naive:
+        return ()
+    best = min(naive, key=lambda s: s.error)
+    return (
+        f"With whole devices left out, {OF_RATES} were off by {ours.error:.1%} in the middle ({ours.rows} "
+        f"published rows, {ours.groups} devices), by {best.error:.1%} with the best naive scaling "
+        f"({best.name}); intervals of {found.confidence:.0%} held {ours.covered:.0%} of the rows.",
+        f"With whole models left out, rates were off by {model.error:.1%} ({model.rows} rows, "
+        f"{model.groups} models).",
+    )
+
+
+def _assumed(found: Prediction) -> Iterable[str]:
+    if any(f.launch_share and f.launch_share > 0.5 for f in found.forecasts):
+        yield (
+            "Launches: where over half of a step goes to launching kernels, it is the host that counts. "
+            "Hosts and programs like the published ones are assumed, most of them of 2020 and 2021: on newer "
+            "ones such a step is probably faster than forecast; the interval allows for a factor of 3.5."
+        )
+    if not found.rows:
+        return
+    yield (
+        "A board is known by its datasheet: bandwidth, peak, power, lanes. Clocks under load, coolers and "
+        "drivers are not."
+    )
+    yield (
+        "Most rows are of programs of 2020 to 2024. On later ones errors were several times as large "
+        "(docs/predict.md)."
+    )
+    yield "Learned from: " + "; ".join(f"{s.title} ({s.licence})" for s in _credits()) + "."
+
+
+def _credits() -> list[Any]:
+    names = (
+        "nvidia-dle-pytorch", "nvidia-dle-tensorflow", "nvidia-dle-triton", "timm", "mlperf-inference",
+        "jcjohnson", "ai-infer-acc",
+    )  # fmt: skip
+    return [sources()[name] for name in names]

@@ -1,0 +1,372 @@
+"""Advice against planted truth: the choice, its limits, its rules and its money."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakeven.analysis.advise import advise
+from breakeven.analysis.advise_findings import HOURS_A_MONTH, Advice, Limits, Price, Prices, RuleFinding
+from breakeven.analysis.advise_money import monthly, monthly_against_hours, prices_of
+from breakeven.catalog.rules import rules
+from breakeven.errors import UserError
+from breakeven.records.case import Case, Tuning
+from breakeven.records.file import Results
+from breakeven.records.lines import Attempt
+from breakeven.records.tuning import preset
+from breakeven.stats import Verdict
+
+from .conftest import a_case, a_machine, a_study, file_of, full, sampled
+from .inference_lines import checked, infer_case, served
+
+EUR = Prices(currency="EUR", devices={"cpu": Price(hour=1.0), "cuda": Price(hour=10.0)})
+
+
+def tuned(device: str = "cpu", **changes: Any) -> Case:
+    return a_case(device=device, tuning=dataclasses.replace(Tuning(), **changes))
+
+
+def noisy(ms: float, n: int, sd: float, seed: object) -> list[float]:
+    rng = random.Random(str(seed))
+    return [ms * math.exp(rng.gauss(0, sd)) for _ in range(n)]
+
+
+def result(*sides: tuple[Case, float, str], n: int = 5, sd: float = 0.01, **changes: Any) -> Results:
+    """Cases with the planted milliseconds of a step or a pipelined call, and the names of their tunings."""
+    lines: list[Attempt] = []
+    for case, ms, name in sides:
+        make = served if case.work.task == "infer" else sampled
+        values = noisy(ms, n, sd, case.case_id)
+        lines += [make(case, i, value, name=name, **changes) for i, value in enumerate(values)]
+    study = {"replicates": n, "max_replicates": n}
+    return file_of(a_study([case for case, *_ in sides], study), a_machine(), *lines)
+
+
+def only(results: Results, limits: Limits | None = None, **options: Any) -> Advice:
+    (found,) = advise(results, limits, **options)
+    return found
+
+
+def test_the_fastest_is_chosen_with_its_margin_and_cites_its_lines() -> None:
+    sides = (a_case(), 20.0, "as-written"), (a_case(device="cuda:0"), 5.0, "as-written")
+    found = only(result(*sides))
+    assert found.choice is not None and found.choice.device_label == "cuda:0"
+    assert found.runner_up is not None and found.runner_up.device_label == "cpu"
+    assert found.verdict is Verdict.FASTER and found.margin is not None
+    # A run: 2 s of start-up, 0.5 s for the first step, 3 epochs of 10 steps, a boundary and an evaluation.
+    cpu, gpu = (2.5 + 3 * (10 * ms / 1e3 + 0.007 + 0.006) for ms in (20.0, 5.0))
+    assert found.margin.contains(cpu / gpu) and found.choice.seconds is not None
+    assert found.choice.seconds_point == pytest.approx(gpu, rel=0.02)
+    assert len(found.evidence) == 10 and all("/train_step/measure/r" in line for line in found.evidence)
+    assert "SIMULATED" not in found.sentences[0]
+
+
+def test_a_longer_training_is_asked_for_by_its_epochs() -> None:
+    one = result((a_case(), 20.0, "as-written"))
+    short, long = (only(one, Limits(epochs=n)).choice for n in (1, 100))
+    assert short is not None and long is not None
+    assert long.seconds_point - short.seconds_point == pytest.approx(99 * 0.213, rel=0.02)
+
+
+def test_what_is_close_cannot_be_told_and_says_what_would_decide() -> None:
+    sides = (tuned(), 20.0, "as-written"), (tuned(layout="channels-last"), 20.5, "channels-last")
+    found = only(result(*sides, n=4, sd=0.15))
+    assert found.verdict is Verdict.UNCERTAIN and any("cannot be told" in s for s in found.sentences)
+
+
+def test_the_cheapest_is_chosen_where_prices_are_known() -> None:
+    sides = (a_case(), 20.0, "as-written"), (a_case(device="cuda:0"), 5.0, "as-written")
+    results = result(*sides, startup_ns=1, cold_ns=1)
+    found = only(results, prices=EUR)
+    assert found.objective == "cost" and found.choice is not None and found.choice.device_label == "cpu"
+    (cheap, dear) = found.choice, found.runner_up
+    assert dear is not None and cheap.cost == pytest.approx(cheap.seconds_point / 3600)
+    assert dear.cost == pytest.approx(10 * dear.seconds_point / 3600)
+    assert found.margin is not None and found.margin.contains(dear.cost / cheap.cost)
+    # At which price the answer turns: where both cost the same.
+    told = 1.0 * dear.cost / cheap.cost
+    assert any(s.startswith(f"Above {told:.3g} EUR an hour for cpu") for s in found.changes)
+    unpriced = only(results, prices=Prices(currency="EUR", devices={"cpu": Price(hour=1.0)}))
+    assert unpriced.objective == "time" and unpriced.reasons["cost"] == "no price of cuda:0"
+
+
+def calls(case: Case, ms: float, p99: float, name: str, sd: float = 0.01, **changes: Any) -> list[Attempt]:
+    values = noisy(p99, 4, sd, case.case_id)
+    # The quantile of 320 calls, two of a hundred slow: p99 lies among the slow ones.
+    made = [[ms] * 300 + [slow] * 20 for slow in values]
+    return [served(case, i, ms, own, name=name, **changes) for i, own in enumerate(made)]
+
+
+def inference(*lines: Sequence[Any], extra: Sequence[Any] = ()) -> Results:
+    flat = [line for some in lines for line in some]
+    cases = list({a.case_id: a.case for a in flat}.values())
+    return file_of(a_study(cases, {"replicates": 4, "max_replicates": 4}), a_machine(), *flat, *extra)
+
+
+def test_a_latency_limit_takes_sure_cases_only_and_says_what_it_costs() -> None:
+    small, middle, large = (infer_case(batch=n) for n in (1, 8, 64))
+    results = inference(
+        calls(small, 2.0, 3.0, "eager"),
+        calls(middle, 8.0, 19.0, "eager", 0.1),
+        calls(large, 40.0, 45.0, "eager"),
+    )
+    free = only(results)
+    assert free.choice is not None and free.choice.case.work.batch == 64
+    found = only(results, Limits(max_p99_s=0.02))
+    fits = {o.case.work.batch: o.fit for o in found.options}
+    assert fits == {1: "meets", 8: "open", 64: "fails"}
+    assert found.choice is not None and found.choice.case.work.batch == 1
+    assert any("A looser limit would make it" in s and "batch 64" in s for s in found.changes)
+    (text, command) = found.unknown[0]
+    assert "batch 8" in text and "p99" in text and "--batch 8" in command and "replicates" in command
+    none = only(results, Limits(max_p99_s=0.001))
+    assert none.choice is None and "no case keeps to the limits" in none.sentences[0]
+
+
+def test_rate_memory_energy_and_agreement_are_limits_too() -> None:
+    plain, half = infer_case(device="cuda:0"), infer_case(device="cuda:0", precision="fp16")
+    watts = {"scope": "gpu_board", "window_ns": 2_000_000_000}
+    memory = {"host_rss_peak_mib": 9000.0, "torch_allocated_peak_mib": 900.0, "device_used_delta_mib": 2000.0}
+    results = inference(
+        calls(plain, 2.0, 3.0, "eager", energy=watts | {"gross_j": 600.0}, memory=memory),
+        calls(half, 1.0, 2.0, "eager", energy=watts | {"gross_j": 800.0}, memory=memory),
+        extra=[
+            checked(plain, {"agreement": {"found": 1.0, "ok": True, "note": ""}}),
+            checked(half, {"agreement": {"found": 0.99, "ok": True, "note": ""}}),
+        ],
+    )
+
+    def fits(**limit: float) -> dict[str, str]:
+        return {o.case.tuning.precision: o.fit for o in only(results, Limits(**limit)).options}  # type: ignore[arg-type]
+
+    assert fits(min_rate=800.0) == {"fp16": "meets", "fp32": "fails"}
+    assert fits(max_memory_mib=1999.0) == {
+        "fp16": "fails",
+        "fp32": "fails",
+    }  # the driver's, not the allocator's
+    assert fits(max_joules=0.5) == {"fp16": "meets", "fp32": "fails"}  # 400 W at 1,000/s, 300 W at 500/s
+    # Drawn weights: that an untrained net agrees says nothing.
+    assert fits(max_accuracy_drop=0.02) == {"fp16": "open", "fp32": "open"}
+
+
+@pytest.mark.parametrize(("drop", "fit"), [(0.02, "meets"), (0.005, "open")])
+def test_agreement_bounds_the_accuracy_that_trained_weights_lose(drop: float, fit: str) -> None:
+    case = infer_case(precision="fp16", weights="sha256:1")
+    check = checked(case, {"agreement": {"found": 0.99, "ok": True, "note": "1024 images"}})
+    found = only(inference(calls(case, 1.0, 2.0, "eager"), extra=[check]), Limits(max_accuracy_drop=drop))
+    assert found.options[0].fit == fit
+    told = {"asked": 0.9, "found": 0.897, "ok": True, "note": ""}
+    labelled = checked(case, {"agreement": {"found": 0.99, "ok": True, "note": ""}, "accuracy": told})
+    known = only(inference(calls(case, 1.0, 2.0, "eager"), extra=[labelled]), Limits(max_accuracy_drop=drop))
+    assert known.options[0].fit == "meets"  # 0.3 points of accuracy, whatever the answers that differ
+
+
+def test_a_failed_check_is_never_advised() -> None:
+    good, wrong = infer_case(), infer_case(precision="fp16")
+    bad = checked(wrong, {"agreement": {"found": 0.1, "ok": False, "note": "untrue"}})
+    found = only(inference(calls(good, 2.0, 3.0, "eager"), calls(wrong, 0.1, 0.2, "eager"), extra=[bad]))
+    assert found.choice is not None and found.choice.case.tuning.precision == "fp32"
+    assert any("check" in why for _, why in found.left_out)
+
+
+def test_a_training_to_an_accuracy_takes_full_runs() -> None:
+    cpu, gpu = a_case(), a_case(device="cuda:0")
+    lines = [full(cpu, i, train_s=4.0, accuracy=0.95) for i in range(3)]
+    lines += [full(gpu, i, train_s=1.0, accuracy=0.95) for i in range(3)]
+    results = file_of(a_study([cpu, gpu]), a_machine(), *lines)
+    found = only(results, Limits(accuracy=0.9))
+    assert found.choice is not None and found.choice.device_label == "cuda:0"
+    assert found.choice.seconds_point == pytest.approx(2 + 1.0 + 0.1)
+    assert found.unit == "a run to 90 % accuracy"
+    never = only(results, Limits(accuracy=0.99))
+    assert never.choice is None and all("no run reached 99 %" in why for _, why in never.left_out)
+    sampled_only = only(result((cpu, 20.0, "as-written")), Limits(accuracy=0.9))
+    assert sampled_only.left_out[0][1].startswith("no full run")
+
+
+def test_another_training_batch_is_other_advice() -> None:
+    found = advise(result((a_case(batch=64), 9.0, "as-written"), (a_case(batch=128), 20.0, "as-written")))
+    assert [a.choice is not None and a.choice.case.work.batch for a in found] == [64, 128]
+
+
+RULED: dict[str, tuple[tuple[Case, str], tuple[Case, str]]] = {
+    "device": ((a_case(device="cuda:0"), "as-written"), (a_case(), "as-written")),
+    "precision": ((tuned(precision="bf16"), "as-written"), (tuned(), "as-written")),
+    "batch": ((infer_case(batch=8), "eager"), (infer_case(batch=1), "eager")),
+    "runtime": ((infer_case(tuning="openvino"), "openvino"), (infer_case(), "eager")),
+    "workers": ((a_case(tuning=preset("workers", "cpu")), "workers"), (a_case(), "as-written")),
+    "threads": (
+        (a_case(device="cpu:threads=2"), "as-written"),
+        (a_case(device="cpu:threads=1"), "as-written"),
+    ),
+    "tuning": ((tuned(layout="channels-last"), "channels-last"), (tuned(), "as-written")),
+}
+
+
+def ruled(name: str, ratio: float | None, *, n: int = 5, sd: float = 0.003) -> RuleFinding:
+    """What the rule says where the first of its pair is `ratio` times as fast a sample; None: it is alone."""
+    (one, a), (two, b) = RULED[name]
+    ms = 400.0
+    sides = [(one, ms, a)]
+    if ratio is not None:
+        sides.append((two, ms * ratio * two.work.batch / one.work.batch, b))
+    found = only(result(*sides, n=n, sd=sd, startup_ns=1, cold_ns=1))
+    return next(rule for rule in found.rules if rule.rule == name)
+
+
+@pytest.mark.parametrize("name", [rule.rule for rule in rules()])
+def test_every_rule_holds_fails_and_stays_open_by_the_lines(name: str) -> None:
+    """R45: lines where it holds, lines where it does not, lines that leave it open."""
+    holds = ruled(name, 2.0)
+    assert holds.answer == "holds" and holds.ratio is not None and holds.ratio.contains(2.0)
+    assert holds.verdict is Verdict.FASTER and len(holds.evidence) == 10 and holds.command is None
+    denied = ruled(name, 1.004)
+    assert denied.answer == "does not hold" and denied.verdict is Verdict.SAME
+    noisy_ones = ruled(name, 1.1, n=4, sd=0.12)
+    assert noisy_ones.answer == "open" and noisy_ones.verdict in (Verdict.UNCERTAIN, None)
+    alone = ruled(name, None)  # the cited lines are gone, and so is the advice
+    assert alone.answer == "open" and alone.ratio is None
+    assert alone.command is not None and alone.command.startswith("breakeven run resnet18 ")
+    flag = next(rule.flag for rule in rules() if rule.rule == name)
+    assert f" {flag} " in alone.command
+
+
+def test_every_rule_is_tested() -> None:
+    assert set(RULED) == {rule.rule for rule in rules()}
+
+
+def test_one_process_gives_advice_without_a_verdict() -> None:
+    found = only(result((a_case(), 20.0, "as-written"), (a_case(device="cuda:0"), 5.0, "as-written"), n=1))
+    assert found.choice is not None and found.choice.seconds is None and found.verdict is None
+    assert all(rule.answer == "open" for rule in found.rules)
+    assert any("no verdict" in s for s in found.sentences)
+
+
+def test_co2_comes_of_measured_joules_alone() -> None:
+    gpu = a_case(device="cuda:0")
+    reading = {"scope": "gpu_board", "gross_j": 720.0, "window_ns": 2_000_000_000}
+    known = only(result((gpu, 5.0, "as-written"), energy=reading), co2_g_per_kwh=500.0)
+    assert known.choice is not None
+    assert known.co2_g == pytest.approx(360.0 * known.choice.seconds_point / 3.6e6 * 500.0)
+    assert only(result((gpu, 5.0, "as-written")), co2_g_per_kwh=500.0).co2_g is None
+    assert only(result((gpu, 5.0, "as-written"), energy=reading)).co2_g is None
+
+
+def cost(units: int, seconds: int, month: int) -> int:
+    """Whole machines, in exact arithmetic."""
+    return -(-units * seconds // (3600 * round(HOURS_A_MONTH))) * month
+
+
+@given(
+    dear_s=st.integers(20_000, 10**6),
+    cheap_s=st.integers(20_000, 10**7),
+    cheap=st.integers(50, 500),
+    dear=st.integers(50, 5000),
+)
+def test_monthly_break_even_is_that_of_counting_whole_machines(
+    dear_s: int, cheap_s: int, cheap: int, dear: int
+) -> None:
+    found = monthly(dear_s, dear, cheap_s, cheap)
+    if found is None:
+        assert dear_s * dear >= cheap_s * cheap
+        return
+    assert all(cost(n, dear_s, dear) < cost(n, cheap_s, cheap) for n in range(found, found + 300))
+    if found > 1:
+        assert cost(found - 1, dear_s, dear) >= cost(found - 1, cheap_s, cheap)
+
+
+def test_a_month_against_hours_is_by_hand() -> None:
+    """A GPU for 1,000 a month; a run of six minutes on it, of an hour on a CPU at 2 an hour: 500 runs."""
+    assert monthly_against_hours(360.0, 1000.0, 3600.0, 2.0) == 501
+    assert monthly_against_hours(3600.0, 1000.0, 3600.0, 1.0) is None
+
+
+def test_money_names_both_ways_to_rent() -> None:
+    prices = Prices(currency="EUR", devices={"cpu": Price(hour=1.0), "cuda:0": Price(hour=2.0, month=700.0)})
+    sides = (a_case(), 20.0, "as-written"), (a_case(device="cuda:0"), 5.0, "as-written")
+    results = result(*sides, startup_ns=1, cold_ns=1)
+    (money,) = only(results, prices=prices).money
+    assert (money.dear, money.cheap, money.hourly, money.against) == ("cuda:0", "cpu", "cuda:0", "hour")
+    gpu, cpu = (3 * (10 * ms / 1e3 + 0.013) for ms in (5.0, 20.0))
+    truth = monthly_against_hours(gpu, 700.0, cpu, 1.0)
+    assert truth is not None and money.monthly == pytest.approx(truth, rel=0.03)
+    assert money.low is not None and money.high is not None and money.low <= truth <= money.high
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({}, "name a price"),
+        ({"devices": {"cpu": 1}}, "name the currency"),
+        ({"currency": "EUR", "devices": {"cpu": {"hour": "cheap"}}}, "is no price above 0"),
+        ({"currency": "EUR", "devices": {"cpu": {"hour": -1}}}, "is no price above 0"),
+        ({"currency": "EUR", "devices": {"cpu": {"year": 1}}}, "unknown key 'year'"),
+        ({"currency": "EUR", "devices": {"cpu": {}}}, "neither hour nor month"),
+        ({"currency": "EUR", "devices": {"cpu": 1}, "tax": 2}, "unknown key 'tax'"),
+    ],
+)
+def test_a_price_that_is_none_is_refused_in_one_line(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        prices_of(values, "prices.yaml")
+
+
+def test_prices_go_by_label_then_kind() -> None:
+    prices = prices_of({"currency": "EUR", "devices": {"cuda": 2, "cuda:1": {"month": 730}}}, "p")
+    zero, one = prices.of("cuda:0"), prices.of("cuda:1")
+    assert zero is not None and zero.an_hour == 2.0 and one is not None and one.an_hour == 1.0
+    assert prices.of("cpu") is None
+
+
+def test_what_was_not_measured_in_turn_gets_no_verdict() -> None:
+    sides = []
+    for case, ms, name in (
+        (tuned(), 20.0, "as-written"),
+        (tuned(layout="channels-last"), 5.0, "channels-last"),
+    ):
+        sides += [sampled(case, i, ms, name=name, parent_id=f"{name}{i}") for i in range(4)]
+    study = a_study([a.case for a in sides[3:5]], {"replicates": 4, "max_replicates": 4})
+    found = only(file_of(study, a_machine(), *sides))
+    assert found.choice is not None and found.verdict is None and found.margin_point is not None
+    assert any("not measured in turn" in s for s in found.sentences)
+    assert next(rule for rule in found.rules if rule.rule == "tuning").answer == "open"
+
+
+def test_earlier_cases_of_a_file_are_asked_for() -> None:
+    old, new = tuned(layout="channels-last"), tuned()
+    lines = [sampled(c, i, ms) for c, ms in ((old, 5.0), (new, 20.0)) for i in range(3)]
+    results = file_of(a_study([old]), a_study([new]), a_machine(), *lines)
+    hidden, shown = only(results).choice, only(results, show_all=True).choice
+    assert hidden is not None and shown is not None
+    assert (hidden.case_id, shown.case_id) == (new.case_id, old.case_id)
+
+
+def test_limits_say_which_task_they_are_about() -> None:
+    both = result((a_case(), 20.0, "as-written"), (infer_case(), 5.0, "eager"))
+    assert [a.task for a in advise(both)] == ["train", "infer"]
+    assert only(both, Limits(max_p99_s=1.0)).task == "infer"
+    assert only(both, Limits(epochs=2)).task == "train"
+    with pytest.raises(UserError, match="ask one"):
+        advise(both, Limits(max_p99_s=1.0, epochs=2))
+    with pytest.raises(UserError, match="ask one"):
+        advise(both, Limits(max_p99_s=1.0), task="train")
+
+
+def test_images_a_month_from_which_the_dear_device_pays() -> None:
+    """1,000 images a second for 730 a month, against 100 a second at 0.36 an hour: 1e-6 an image."""
+    prices = Prices(currency="EUR", devices={"cpu": Price(hour=0.36), "cuda": Price(month=730.0)})
+    sides = (infer_case(), 10.0, "eager"), (infer_case(device="cuda:0"), 1.0, "eager")
+    (money,) = only(result(*sides, sd=0.0), prices=prices).money
+    assert (money.unit, money.against, money.hourly) == ("image", "hour", None)
+    assert money.monthly is not None and money.monthly == pytest.approx(730e6, rel=1e-6)
+
+
+def test_a_file_without_the_task_is_the_users_error() -> None:
+    with pytest.raises(UserError, match="no case to infer"):
+        advise(result((a_case(), 20.0, "as-written")), task="infer")
