@@ -19,7 +19,6 @@
     const room = box.clientWidth;
     if (!room || box.drawn === room) return;
     box.drawn = room;
-    box.dataset.drawn = "";
     const guess = room - 120;
     const taken = await draw(box, guess);
     await draw(box, guess + room - taken - 1);
