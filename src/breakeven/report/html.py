@@ -36,6 +36,7 @@ FOLDED_FROM = 16
 LONG_WITH_CHART = 12
 MOST_IDS_IN_A_TITLE = 3
 MOST_IDS_IN_A_ROW = 24
+MOST_REASONS = 6
 REST = "sort and filter hold for these; every finding is in the JSON at the end of the page"
 PLAIN_DATA = 1_000_000
 """Bytes of data up to which they stand in the page as text; more are deflated, to a tenth."""
@@ -71,6 +72,7 @@ def page_of(report: Report, findings: str, rows: str) -> str:
         policy=POLICY,
         style=Markup(_resource("report.css")),
         most_ids=MOST_IDS_IN_A_ROW,
+        most_reasons=MOST_REASONS,
         script=Markup(script_safe(_resource("report.js"))),
         vega=Markup(script_safe(charts.javascript())) if report.charts else "",
         data=Markup(_embedded(report, findings, rows)),
