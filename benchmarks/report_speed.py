@@ -5,8 +5,8 @@ identity and the times of the blocks are drawn anew. Bounds: 3 s and 500 MB to w
 Chromium in 1 s; 3 MB for the page of a study as people run it.
 
 Seconds are CPU time of the one process that reads, understands and writes (user and system, every thread):
-the wall clock of a machine that others use too says little, and stands beside it. Neighbours lengthen CPU time
-too, for cores share caches and pipelines: the load stands in the result; the least of a few runs counts.
+the wall clock of a machine that others use too says little, and stands beside it. Neighbours lengthen CPU
+time too, for cores share caches: the load stands in the result, and the least of a few runs counts.
 
     python benchmarks/report_speed.py -o benchmarks/results/report_speed.json
 """
