@@ -20,8 +20,6 @@ def pytest_benchmark(understanding: Understanding) -> dict[str, Any]:
         "machine_info": dict(understanding.machines[-1]) if understanding.machines else {},
         "commit_info": {},
         "benchmarks": [_benchmark(c) for c in understanding.cases if c.samples_s],
-        # Of the writing nothing is said: the lines carry their own times.
-        "datetime": None,
         "version": f"breakeven {understanding.tool_version}",
     }
 
