@@ -33,6 +33,7 @@ from breakeven.runner.tasks import settled
 if TYPE_CHECKING:
     from breakeven.analysis.predict.types import Prediction
     from breakeven.analysis.trend import Trend
+    from breakeven.report import Shown
 
 __all__ = [
     "Advice",
@@ -62,6 +63,7 @@ __all__ = [
     "read",
     "read_prices",
     "results_folder",
+    "show",
     "trend",
     "understand",
 ]
@@ -190,6 +192,13 @@ def read_prices(path: str | Path) -> Prices:
 def published_beside(understanding: Understanding) -> PublishedFindings:
     """Published values of the models in these results: of equal work, or refused with a reason."""
     return _beside(understanding.cases)
+
+
+def show(understanding: Understanding, *, height: int = 640) -> "Shown":
+    """The report as a notebook shows it, `height` pixels tall; where nothing draws, its summary as text."""
+    from breakeven.report import Shown
+
+    return Shown(understanding=understanding, height=height)
 
 
 def trend(metric: str, segment: str = "datacenter", *, frontier: bool = False) -> "Trend":

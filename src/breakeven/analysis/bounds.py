@@ -47,12 +47,13 @@ def bounds_of(shown: Sequence[Measured], results: Results) -> list[ShareFinding]
     """One finding for each case with a measured step."""
     by_id = {a.attempt_id: a for a in results.attempts}
     limits = Limits.of(results)
+    captured = _captured(shown)
     found = []
     for m in shown:
         if m.finding.step_point_s is None:
             continue
         mine = [by_id[line] for line in m.finding.evidence if line in by_id and by_id[line].blocks]
-        finding = _launched(_blank(m.finding), m, shown)
+        finding = _launched(_blank(m.finding), m, captured)
         finding = _floored(finding, m.finding, limits, mine[-1].fingerprint_id if mine else None)
         finding = _judged(finding, m.case, splits_of(mine))
         found.append(_untold(finding, SHARED) if disturbed(m.finding) else finding)
@@ -66,14 +67,14 @@ def _blank(case: CaseFinding) -> ShareFinding:
     )  # fmt: skip
 
 
-def _launched(finding: ShareFinding, m: Measured, shown: Sequence[Measured]) -> ShareFinding:
+def _launched(finding: ShareFinding, m: Measured, twins: Mapping[Case, Measured]) -> ShareFinding:
     """Adds what launches cost: 1 - captured / eager, where the same resident tuning was captured as well."""
     tuning = m.case.tuning
     if tuning.execution != "eager":
         return _because(finding, launch_share="this tuning is no eager one")
     if tuning.residency != "device":
         return _because(finding, launch_share="only steps with data on the device can be captured")
-    twin = next((other for other in shown if _is_captured(m.case, other.case) and other.steps), None)
+    twin = twins.get(_as_captured(m.case))
     if twin is None:
         return _because(finding, launch_share="the same tuning was not captured")
     if disturbed(twin.finding):
@@ -93,13 +94,19 @@ def _launched(finding: ShareFinding, m: Measured, shown: Sequence[Measured]) -> 
     return finding if ratio else _because(finding, launch_share="one pair of processes")
 
 
-def _is_captured(eager: Case, other: Case) -> bool:
-    """Whether `other` is the same case, captured. Capturing may need another optimizer implementation."""
-    if not other.tuning.captured or other.tuning.compile_mode is not None:
-        return False
-    changes = {"execution": other.tuning.execution, "optimizer_impl": other.tuning.optimizer_impl}
-    alike = dataclasses.replace(eager.tuning, **changes)  # type: ignore[arg-type]
-    return dataclasses.replace(eager, tuning=alike) == other
+def _captured(shown: Sequence[Measured]) -> dict[Case, Measured]:
+    """The captured cases with a measured step that nothing was compiled for, the first of each kind."""
+    found: dict[Case, Measured] = {}
+    for other in shown:
+        if other.case.tuning.captured and other.case.tuning.compile_mode is None and other.steps:
+            found.setdefault(_as_captured(other.case), other)
+    return found
+
+
+def _as_captured(case: Case) -> Case:
+    """What an eager case and the same one captured share: capturing may need another optimizer's code."""
+    alike = dataclasses.replace(case.tuning, execution="captured", optimizer_impl=None)
+    return dataclasses.replace(case, tuning=alike)
 
 
 def _saved(ratio: stats.Interval) -> stats.Interval:

@@ -81,10 +81,10 @@ def measured_cases(results: Results) -> list[Measured]:
     labels = naming.tuning_labels([groups[case_id] for case_id in order])
     protocol: Mapping[str, Any] = study.study if study else {}
     relative_ci = naming.number(protocol, "relative_ci")
-    made, limits, by_case = [], Limits.of(results), checks_of(results)
+    made, limits, by_case, studies = [], Limits.of(results), checks_of(results), results.studies
     for case_id in order:
         checks = by_case.get(case_id, [])
-        looks = looks_of(results.studies, case_id), full_looks_of(results.studies, case_id)
+        looks = looks_of(studies, case_id), full_looks_of(studies, case_id)
         found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks)
         finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
         made.append(dataclasses.replace(found, finding=finding))
@@ -97,11 +97,11 @@ def confirmed_cases(results: Results) -> dict[str, Measured]:
     for attempt in results.attempts:
         if attempt.purpose == "confirm":
             groups.setdefault(attempt.case_id, []).append(attempt)
-    limits, by_case = Limits.of(results), checks_of(results)
+    limits, by_case, studies = Limits.of(results), checks_of(results), results.studies
     made = {}
     for case_id, mine in groups.items():
         checks = by_case.get(case_id, [])
-        looks = confirm_looks_of(results.studies), ()
+        looks = confirm_looks_of(studies), ()
         found = _measured(mine, checks, naming.preset_of(mine), None, limits, looks)
         made[case_id] = dataclasses.replace(
             found, finding=dataclasses.replace(found.finding, source=results.path)

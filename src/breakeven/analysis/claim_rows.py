@@ -5,12 +5,13 @@ Knows nothing about any one claim. A candidate that is no CPU counts as a GPU.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.findings import ClaimVerdict, RatioFinding, Understanding
 from breakeven.analysis.pairs import is_cpu
 from breakeven.catalog.claims import Claim
+from breakeven.records.case import Case
 from breakeven.stats import Interval
 from breakeven.units import format_ratio_interval
 
@@ -73,20 +74,23 @@ def as_written(found: Understanding) -> list[RatioFinding]:
 
     One core is no CPU of any paper, and a step that accumulates is another loop than theirs.
     """
+    gpus = {c.device_label for c in found.cases if not is_cpu(c.case.device)}
+    cases: dict[str, list[Case]] = {}
+    for c in found.cases:
+        cases.setdefault(c.case_id, []).append(c.case)
     return [
         r
         for r in found.ratios
         if r.of == "step"
         and r.tuning_name == r.tuning_base == AS_WRITTEN
-        and is_gpu(r.candidate_label, found)
-        and not is_gpu(r.base_label, found)
-        and task_of(r, found) == "train"
-        and _is_usual(r, found)
+        and r.candidate_label in gpus
+        and r.base_label not in gpus
+        and any(case.work.task == "train" for case in cases.get(r.candidate_id, ()))
+        and _is_usual([*cases.get(r.base_id, ()), *cases.get(r.candidate_id, ())])
     ]
 
 
-def _is_usual(ratio: RatioFinding, found: Understanding) -> bool:
-    sides = [c.case for c in found.cases if c.case_id in (ratio.base_id, ratio.candidate_id)]
+def _is_usual(sides: Iterable[Case]) -> bool:
     return not any(
         one.device.threads == 1 or (one.work.recipe is not None and one.work.recipe.accumulation > 1)
         for one in sides

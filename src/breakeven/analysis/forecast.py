@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from breakeven import stats
 from breakeven.analysis.processes import NS, Process
+from breakeven.records.blocks import as_columns
 from breakeven.records.lines import Attempt
 
 
@@ -28,11 +29,12 @@ def boundary_s(process: Process) -> float | None:
 
     Signed, so that noise averages out instead of adding up. None where no steady boundary was timed.
     """
-    blocks = [b for b in process.attempt.blocks if b.boundary and not b.warmup]
+    every = as_columns(process.attempt.blocks)
+    blocks = every.where(every.boundary & ~every.warmup)
     if not blocks:
         # Epochs too short for a block: every block holds its share of the changes already.
         return 0.0 if "short_epoch" in process.attempt.flags else None
-    ns, steps = sum(b.ns for b in blocks), sum(b.n_steps for b in blocks)
+    ns, steps = int(blocks.ns.sum()), int(blocks.n_steps.sum())
     return (ns * NS - steps * process.mean_step_s) / len(blocks)
 
 

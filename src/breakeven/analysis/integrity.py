@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable
 
 from breakeven.analysis.findings import QualityFinding
+from breakeven.records.blocks import as_columns
 from breakeven.records.canonical import ID_LENGTH, digest
+from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Fingerprint, Load
 
@@ -24,8 +26,9 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
     seen: dict[str, Attempt] = {}
     parents: dict[tuple[str, str, str], Attempt] = {}
     timed: dict[tuple[object, ...], Attempt] = {}
+    ids: dict[Case, tuple[str, str, str]] = {}
     for attempt in results.attempts:
-        fault = _fault(attempt) or _clash(attempt, seen, parents)
+        fault = _fault(attempt, ids) or _clash(attempt, seen, parents)
         if fault is None:
             fault = _copied(attempt, timed)
         if fault is None:
@@ -63,8 +66,9 @@ def _loads(lines: Iterable[Load]) -> tuple[list[Load], dict[str, list[Load]]]:
     seen: dict[str, Load] = {}
     parents: dict[tuple[str, ...], Load] = {}
     told: dict[tuple[object, ...], Load] = {}
+    ids: dict[Case, tuple[str, str, str]] = {}
     for line in lines:
-        fault = _strange(line) or _repeated(line, seen)
+        fault = _strange(line, ids) or _repeated(line, seen)
         if fault is None:
             fault = _one_process(line, parents, told)
         if fault is None:
@@ -110,19 +114,22 @@ def _one_process(
     return None
 
 
-def _fault(attempt: Attempt) -> str | None:
-    """Why an attempt contradicts itself; None if it does not."""
-    if (strange := _strange(attempt)) is not None:
+def _fault(attempt: Attempt, ids: dict[Case, tuple[str, str, str]]) -> str | None:
+    """Why an attempt contradicts itself; None if it does not. `ids`: of the cases seen before, added to."""
+    if (strange := _strange(attempt, ids)) is not None:
         return strange
-    if any(b.samples != b.n_steps * attempt.work.batch for b in attempt.blocks):
+    blocks = as_columns(attempt.blocks)
+    if (blocks.samples != blocks.n_steps * attempt.work.batch).any():
         return "their blocks count other samples than steps times batch"
     return None
 
 
-def _strange(line: Attempt | Load) -> str | None:
-    """Why a line is not of the case that it names; None if it is."""
+def _strange(line: Attempt | Load, ids: dict[Case, tuple[str, str, str]]) -> str | None:
+    """Why a line is not of the case that it names; None if it is. `ids` as in `_fault`."""
     case = line.case
-    if (case.case_id, case.work_id, case.tuning_id) != (line.case_id, line.work_id, line.tuning_id):
+    if case not in ids:
+        ids[case] = case.case_id, case.work_id, case.tuning_id
+    if ids[case] != (line.case_id, line.work_id, line.tuning_id):
         return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
     device = line.observed.get("device")
     kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
@@ -153,9 +160,10 @@ def _copied(attempt: Attempt, timed: dict[tuple[object, ...], Attempt]) -> str |
 
     Times that hardly vary may agree (a simulated device without noise): then nothing is told.
     """
-    if len({block.ns for block in attempt.blocks}) < JITTER:
+    blocks = as_columns(attempt.blocks)
+    if len(set(blocks.ns.tolist())) < JITTER:
         return None
-    first = timed.setdefault((attempt.case_id, attempt.region, attempt.blocks), attempt)
+    first = timed.setdefault((attempt.case_id, attempt.region, blocks), attempt)
     return None if first is attempt else "they hold the times of another attempt, to the nanosecond (copied?)"
 
 

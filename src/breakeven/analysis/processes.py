@@ -3,12 +3,12 @@
 Knows nothing about intervals, comparisons or full runs: one process at a time.
 """
 
-import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from breakeven.records.lines import Attempt, Block
+from breakeven.records.blocks import as_columns
+from breakeven.records.lines import Attempt
 
 Key = tuple[str | None, int]
 """(fingerprint_id, replicate): what two processes share to be paired. Ratios hold within one unit only."""
@@ -43,25 +43,18 @@ def key_of(attempt: Attempt) -> Key:
     return attempt.fingerprint_id, attempt.replicate
 
 
-def steady_blocks(attempt: Attempt) -> list[Block]:
-    """Blocks of the steady state that hold steps only: neither warm-up nor the change of an epoch."""
-    return [b for b in attempt.blocks if not b.warmup and not b.boundary and b.n_steps > 0]
-
-
 def has_outlier(attempt: Attempt) -> bool:
     """Whether a steady block took over OUTLIER times the usual step: a retrace, a fallback, a neighbour."""
-    steps = [b.ns / b.n_steps for b in steady_blocks(attempt)]
-    return bool(steps) and max(steps) > OUTLIER * statistics.median(steps)
+    steady = as_columns(attempt.blocks).steady
+    return steady is not None and steady.longest_ns > OUTLIER * steady.median_ns
 
 
 def is_uneven(attempt: Attempt) -> bool:
     """Whether mean and median step differ by over UNEVEN: the level shifted, or many blocks were slow."""
-    blocks = steady_blocks(attempt)
-    if not blocks:
+    steady = as_columns(attempt.blocks).steady
+    if steady is None or steady.median_ns <= 0:
         return False
-    mean = sum(b.ns for b in blocks) / sum(b.n_steps for b in blocks)
-    median = statistics.median(b.ns / b.n_steps for b in blocks)
-    return median > 0 and abs(mean / median - 1) > UNEVEN
+    return abs(steady.ns / steady.n_steps / steady.median_ns - 1) > UNEVEN
 
 
 def has_spilled(attempt: Attempt) -> bool:
@@ -84,20 +77,19 @@ def is_core_uneven(attempts: Sequence[Attempt]) -> bool:
 
 def process(attempt: Attempt) -> Process | str:
     """The estimate of one process, or why it gives none."""
-    blocks = steady_blocks(attempt)
-    if not blocks:
-        held = [b for b in attempt.blocks if not b.warmup]
+    blocks = as_columns(attempt.blocks)
+    steady = blocks.steady
+    if steady is None:
+        held = not blocks.warmup.all()
         return "every steady block crosses an epoch's end" if held else "no block after warm-up"
-    ns, steps = sum(b.ns for b in blocks), sum(b.n_steps for b in blocks)
-    median = statistics.median(b.ns / b.n_steps for b in blocks)
-    samples = sum(b.samples for b in blocks)
-    if median <= 0 or samples <= 0:
-        return "blocks of no length: the clock was too coarse" if median <= 0 else "blocks without samples"
+    if steady.median_ns <= 0 or steady.samples <= 0:
+        coarse = steady.median_ns <= 0
+        return "blocks of no length: the clock was too coarse" if coarse else "blocks without samples"
     return Process(
         attempt=attempt,
-        step_s=median * NS,
-        mean_step_s=ns / steps * NS,
-        samples_per_s=samples / (ns * NS),
+        step_s=steady.median_ns * NS,
+        mean_step_s=steady.ns / steady.n_steps * NS,
+        samples_per_s=steady.samples / (steady.ns * NS),
     )
 
 

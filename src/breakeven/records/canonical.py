@@ -6,7 +6,7 @@ Knows nothing about which records exist: it turns frozen dataclasses into JSON a
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 ID_VERSION = 1
@@ -20,11 +20,13 @@ Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 def to_json(value: Any) -> Any:
     """A frozen dataclass, tuple or mapping as plain JSON values (tuples become lists), nothing omitted."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [to_json(item) for item in value]
     return value
 

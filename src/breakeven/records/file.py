@@ -6,16 +6,19 @@ damage is refused with its line number.
 
 import contextlib
 import dataclasses
+import io
 import json
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from breakeven.errors import UserError
+from breakeven.records.blocks import Blocks, parse
 from breakeven.records.canonical import canonical, to_json
 from breakeven.records.lines import (
     ADDED,
@@ -32,6 +35,8 @@ from breakeven.records.lines import (
 
 NAME = "results.jsonl"
 LOCK_NAME = "lock"
+# Keys are sorted, so the list stands there and nowhere else: inside a text its quotes would be escaped.
+BLOCKS = re.compile(rb'\{"accuracy":[^][{}",]{1,32},"attempt":\d{1,9},"blocks":\[')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +106,7 @@ def decode(text: str | bytes) -> Line:
     Raises ValueError with a short reason: not JSON, no known `kind`, a schema of another major version, or a
     field of the wrong type.
     """
+    text, blocks = _blocks_apart(text) if isinstance(text, bytes) else (text, None)
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -123,7 +129,21 @@ def decode(text: str | bytes) -> Line:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"field {where!r}: {first['msg']}") from error
-    return line
+    # Checked already, all at once: the validator would make an object of every block.
+    return dataclasses.replace(line, blocks=blocks) if blocks and isinstance(line, Attempt) else line
+
+
+def _blocks_apart(text: bytes) -> tuple[bytes, Blocks | None]:
+    """An attempt's line without its blocks, and these: three quarters of a line, all of one form.
+
+    Whatever is written otherwise stays in the line, and the blocks are None.
+    """
+    start = BLOCKS.match(text)
+    if start is None:
+        return text, None
+    end = text.find(b"]", start.end())
+    blocks = parse(text[start.end() : end]) if end > 0 else None
+    return (text, None) if blocks is None else (text[: start.end()] + text[end:], blocks)
 
 
 def _refuse_constant(name: str) -> None:
@@ -132,10 +152,17 @@ def _refuse_constant(name: str) -> None:
 
 def read_text(data: bytes, source: str) -> Results:
     """All records of a file's bytes. Raises UserError with the line number of the first damaged line."""
+    return _read_lines(io.BytesIO(data), source)
+
+
+def _read_lines(file: Iterable[bytes], source: str) -> Results:
+    """All records, line by line: never the whole text of a large file at once."""
     lines: list[Line] = []
-    pieces = data.split(b"\n")
-    tail = pieces.pop()
-    for number, piece in enumerate(pieces, start=1):
+    tail = b""
+    for number, piece in enumerate(file, start=1):
+        if not piece.endswith(b"\n"):
+            tail = piece
+            break
         if not piece.strip():
             continue
         try:
@@ -177,12 +204,12 @@ def read_if_there(path: Path) -> Results:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise UserError(f"cannot read {path}: it is no regular file; move it away")
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            return _read_lines(file, str(path))
     except FileNotFoundError:
         return Results(path=str(path), lines=())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    return read_text(data, str(path))
 
 
 def read(path: str | Path) -> Results:

@@ -4,11 +4,12 @@ Knows nothing about files or statistics: raw facts only, nothing derived is stor
 """
 
 import dataclasses
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from breakeven.records.blocks import Block as Block
+from breakeven.records.blocks import Blocks, as_columns
 from breakeven.records.case import Case, Device, Task, Tuning, Work
 from breakeven.records.profile import Gaps, Kernel, Operator
 
@@ -48,23 +49,11 @@ SCENARIOS: tuple[Scenario, ...] = ("single-stream", "multi-stream", "server", "o
 """How MLPerf's LoadGen asks: sample after sample, eight by eight, at random times, all at once."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """One timed block: `n_steps` steps that worked on `samples` samples took `ns` nanoseconds.
-
-    Synchronised at both edges. `warmup`: before the steady state. `boundary`: the block begins with the
-    change from one epoch to the next, so it holds that cost besides its steps.
-    """
-
-    n_steps: int
-    samples: int
-    ns: int
-    warmup: bool = False
-    boundary: bool = False
-
-    def __post_init__(self) -> None:
-        if self.n_steps < 1 or self.samples < 0 or self.ns < 0:
-            raise ValueError(f"no block of steps: {self.n_steps} steps, {self.samples} samples, {self.ns} ns")
+if TYPE_CHECKING:
+    Timed = tuple[Block, ...] | Blocks
+else:
+    # What a validator makes of a list; a reader that parsed it at once puts `Blocks` there.
+    Timed = tuple[Block, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +103,7 @@ class Attempt:
     startup_ns: int | None = None
     cold_ns: int | None = None
     steps_per_epoch: int | None = None
-    blocks: tuple[Block, ...] = ()
+    blocks: Timed = ()
     calls_ns: tuple[int, ...] = ()
     eval_blocks: tuple[Block, ...] = ()
     eval_samples: int | None = None
@@ -354,8 +343,8 @@ def steady_step_ns(attempt: Attempt) -> float | None:
 
     Blocks of warm-up and blocks that hold an epoch boundary are left out.
     """
-    steady = [b.ns / b.n_steps for b in attempt.blocks if not (b.warmup or b.boundary)]
-    return (statistics.median(steady) or None) if steady else None
+    steady = as_columns(attempt.blocks).steady
+    return (steady.median_ns or None) if steady else None
 
 
 def replace(line: Attempt, **changes: Any) -> Attempt:

@@ -3,15 +3,18 @@
 Knows nothing about findings: it draws the marks of a `Chart`.
 """
 
+import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
 from breakeven.report import bandwidth, inference_charts, predict_charts, trend_chart
-from breakeven.report.drawing import WIDTH, log_axis, paged, points, ratio_channel, rule, series
+from breakeven.report.drawing import WIDTH, bounds, cut, log_axis, paged, points, ratio_channel, rule, series
 from breakeven.report.view import Chart
+from breakeven.workloads.fetch import cache_dir
 
 MISSING_EXTRA = 'charts and HTML need more packages: pip install "breakeven[report]"'
 # The parts of a step in its order.
@@ -60,11 +63,15 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "bandwidth": bandwidth.draw,
     }[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
-    with alt.data_transformers.enable("default", max_rows=None):
+    # What altair checks of each part and value takes ten times as long as all else; a test checks the whole.
+    with (
+        alt.data_transformers.enable("default", max_rows=None),
+        alt.utils.schemapi.debug_mode(False),
+    ):
         drawn = draw(alt, chart)
         out: dict[str, Any] = drawn.properties(
             title=alt.Title(chart.title, subtitle=chart.subtitle), description=chart.alt_text
-        ).to_dict()
+        ).to_dict(validate=False)
     out["config"] = _config(ink)
     return out
 
@@ -80,8 +87,33 @@ def png(chart: Chart) -> bytes:
 
 
 def javascript() -> str:
-    """Vega, Vega-Lite and vega-embed as one script that needs no network."""
-    return str(_converter().javascript_bundle())
+    """Vega, Vega-Lite and vega-embed as one script that needs no network.
+
+    Bundling takes a second and gives the same each time: it is kept, named by what made it.
+    """
+    from importlib.metadata import version
+
+    converter = _converter()
+    kept = cache_dir() / f"vega-{version('vl-convert-python')}.js"
+    try:
+        head, _, script = kept.read_text(encoding="utf-8").partition("\n")
+        if head == _checked(script):
+            return script
+    except (OSError, UnicodeDecodeError):
+        pass  # no copy yet, or none that can be read: it is made again
+    script = str(converter.javascript_bundle())
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        fresh = kept.with_name(f"{kept.name}.{os.getpid()}")
+        fresh.write_text(f"{_checked(script)}\n{script}", encoding="utf-8")
+        os.replace(fresh, kept)
+    except OSError:
+        return script  # a cache that cannot be written is no error: the next report bundles again
+    return script
+
+
+def _checked(script: str) -> str:
+    return f"// sha256 {hashlib.sha256(script.encode('utf-8')).hexdigest()}"
 
 
 def _converter() -> Any:
@@ -139,7 +171,10 @@ def _ladder(alt: Any, chart: Chart) -> Any:
     times = [float(value["ms"] or 1) for value in chart.values]
     # Words stand beside the outermost marks: air for them on both sides.
     air = max(times) / min(times)
-    channel = log_axis(alt, [min(times) / air**0.25, max(times) * air**0.25], "~g")
+    ends = bounds(chart.values, "ms")
+    channel = log_axis(
+        alt, [min(ends[0], min(times) / air**0.25), max(ends[1], max(times) * air**0.25)], "~g"
+    )
     x = alt.X("ms:Q", title="milliseconds a step", **channel)
     axis = alt.Axis(labelExpr="substring(datum.label, 3)", grid=True, title=None)
     y = alt.Y("row:N", sort=list(chart.tunings), axis=axis)
@@ -154,7 +189,10 @@ def _ladder(alt: Any, chart: Chart) -> Any:
         steps.mark_line(strokeWidth=1.6, interpolate="linear").encode(
             x=x, y=y, color=colour, strokeDash=dash, order=order
         ),
-        known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **channel), x2="high:Q", y=y, color=colour),
+        known.mark_rule(strokeWidth=2, clip=True).encode(
+            x=alt.X("low:Q", **channel), x2="high:Q", y=y, color=colour
+        ),
+        *cut(alt, "x", channel, y=y, color=colour),
         points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
         *(
             alt.Chart()
@@ -163,7 +201,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             .encode(x=x, y=y, text=words, color=colour)
             # Stairs go down to the left: words to the left stand above their mark and words to the right
             # below it, or the line would cross them.
-            for sign, align, dx, dy in (("===", "left", 9, 5), ("!==", "right", -7, -7))
+            for sign, align, dx, dy in (("===", "left", 9, 9), ("!==", "right", -7, -9))
         ),
     ]
     return paged(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
@@ -185,9 +223,10 @@ def _scale(alt: Any, chart: Chart) -> Any:
     y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
     known = alt.Chart().transform_filter("isValid(datum.low)")
     layers = [
-        known.mark_area(opacity=0.16).encode(x=x, y=low, y2="high:Q", color=colour),
+        known.mark_area(opacity=0.16, clip=True).encode(x=x, y=low, y2="high:Q", color=colour),
         alt.Chart().mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
-        known.mark_rule(strokeWidth=1.4).encode(x=x, y=low, y2="high:Q", color=colour),
+        known.mark_rule(strokeWidth=1.4, clip=True).encode(x=x, y=low, y2="high:Q", color=colour),
+        *cut(alt, "y", channel, x=x, color=colour),
         points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
         rule(alt, "y"),
     ]
@@ -217,7 +256,7 @@ def _batch(alt: Any, chart: Chart) -> Any:
     known = measured.transform_filter("isValid(datum.low)")
     crossing = alt.Chart().transform_filter("datum.mark == 'crossing'")
     layers = [
-        known.mark_area(opacity=0.16).encode(x=x, y=low, y2="high:Q", color=colour),
+        known.mark_area(opacity=0.16, clip=True).encode(x=x, y=low, y2="high:Q", color=colour),
         measured.mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
         measured.mark_point(filled=True, size=60, opacity=1).encode(
             x=x, y=y, color=colour, shape=shape, tooltip=tooltip
@@ -247,7 +286,8 @@ def _ratios(alt: Any, chart: Chart) -> Any:
     y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
     known = alt.Chart().transform_filter("isValid(datum.low)")
     layers = [
-        known.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q", y=y, color=colour),
+        known.mark_rule(strokeWidth=2, clip=True).encode(x=low, x2="high:Q", y=y, color=colour),
+        *cut(alt, "x", channel, y=y, color=colour),
         points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
         rule(alt, "x"),
     ]

@@ -22,6 +22,8 @@ SHAPES = (
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 3], [3, 3, 1, 3])
 WIDTH = 640
 AIR = 1.2
+FAR = 4.0
+"""Times beyond the estimates of a chart up to which intervals are drawn."""
 
 
 def series(alt: Any, field: str, names: Sequence[str], *, filled: bool) -> tuple[Any, Any, Any]:
@@ -57,8 +59,35 @@ def log_axis(alt: Any, numbers: Sequence[float], form: str) -> dict[str, Any]:
 
 def ratio_channel(alt: Any, values: Sequence[Any]) -> dict[str, Any]:
     """2x and 0.5x lie equally far from equal speed, which is always in sight."""
-    bounds = [value[key] for value in values for key in ("ratio", "low", "high") if value[key]]
-    return {"title": "times as fast", **log_axis(alt, [1.0, *bounds], "~g")}
+    return {"title": "times as fast", **log_axis(alt, [1.0, *bounds(values, "ratio")], "~g")}
+
+
+def bounds(values: Sequence[Any], of: str) -> tuple[float, float]:
+    """The range that shows every estimate, and of the intervals what lies within FAR of all estimates.
+
+    One process that went astray has an interval over decades: drawn whole it would press the rest together.
+    """
+    estimates = [float(value[of]) for value in values if value[of]]
+    low, high = min(estimates) / FAR, max(estimates) * FAR
+    ends = [float(value[key]) for value in values for key in ("low", "high") if value.get(key)]
+    inside = [min(max(end, low), high) for end in ends]
+    return min([*estimates, *inside]), max([*estimates, *inside])
+
+
+def cut(alt: Any, channel: str, scale: Mapping[str, Any], **encoding: Any) -> list[Any]:
+    """An arrow at the edge for each interval that goes on beyond it, `channel` x or y."""
+    low, high = scale["scale"].domain
+    arrows = ("triangle-left", "triangle-right") if channel == "x" else ("triangle-down", "triangle-up")
+    tests = (f"isValid(datum.low) && datum.low < {low}", f"isValid(datum.high) && datum.high > {high}")
+    kind = alt.X if channel == "x" else alt.Y
+    return [
+        alt.Chart()
+        .transform_filter(test)
+        .transform_calculate(edge=str(edge))
+        .mark_point(shape=arrow, filled=True, size=70, opacity=1)
+        .encode(**{channel: kind("edge:Q", **scale)}, **encoding)
+        for test, edge, arrow in zip(tests, (low, high), arrows, strict=True)
+    ]
 
 
 def rule(alt: Any, channel: str) -> Any:

@@ -4,18 +4,20 @@ Knows nothing about findings but their JSON and CSV. The template escapes every 
 is escaped here, and a content policy forbids every request.
 """
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
 
 from breakeven.analysis.findings import Understanding
 from breakeven.report import charts
 from breakeven.report.csv import sheet
-from breakeven.report.json import document
-from breakeven.report.view import Cell, Report, Section, Table
+from breakeven.report.json import to_text
+from breakeven.report.limits import limited
+from breakeven.report.view import Cell, Report, Row, Section, Table
 
 # Vega compiles its expressions, hence unsafe-eval; nothing may be loaded, sent or framed.
 POLICY = "; ".join(
@@ -28,10 +30,16 @@ POLICY = "; ".join(
         "form-action 'none'",
     ]
 )
-# A table up to this long is read as a whole.
+# A table up to this long is read as a whole; a longer one shows its first rows until it is unfolded.
 FILTER_FROM = 5
+FOLDED_FROM = 16
 LONG_WITH_CHART = 12
 MOST_IDS_IN_A_TITLE = 3
+MOST_IDS_IN_A_ROW = 24
+MOST_REASONS = 6
+REST = "sort and filter hold for these; every finding is in the JSON at the end of the page"
+PLAIN_DATA = 1_000_000
+"""Bytes of data up to which they stand in the page as text; more are deflated, to a tenth."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,15 +48,16 @@ class Evidence:
 
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     same_as: str | None
+    anchors: Mapping[tuple[str, ...], str]
 
 
 def page(report: Report, understanding: Understanding) -> str:
     """The text of the HTML file of a study's report. UserError without the report extra."""
-    return page_of(report, document(understanding), sheet(understanding))
+    return page_of(report, to_text(understanding), sheet(understanding))
 
 
-def page_of(report: Report, findings: Mapping[str, Any], rows: str) -> str:
-    """The text of the HTML file of any report, its findings as JSON values and its rows as CSV inside."""
+def page_of(report: Report, findings: str, rows: str) -> str:
+    """The text of the HTML file of any report, its findings as JSON and its rows as CSV inside."""
     import jinja2
     from markupsafe import Markup
 
@@ -56,15 +65,20 @@ def page_of(report: Report, findings: Mapping[str, Any], rows: str) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     template = environment.from_string(_resource("report.html.j2"))
+    report = limited(report, rest=REST)
     # Markup: our own files, and data whose every `<` is escaped.
     return template.render(
         report=report,
         policy=POLICY,
         style=Markup(_resource("report.css")),
+        most_ids=MOST_IDS_IN_A_ROW,
+        most_reasons=MOST_REASONS,
         script=Markup(script_safe(_resource("report.js"))),
         vega=Markup(script_safe(charts.javascript())) if report.charts else "",
         data=Markup(_embedded(report, findings, rows)),
         filter_from=FILTER_FROM,
+        folded_from=FOLDED_FROM,
+        lines_of=lines_of,
         title_of=title_of,
         evidence=evidence(report),
         is_long=is_long,
@@ -91,15 +105,26 @@ def evidence(report: Report) -> dict[str, Evidence]:
         if not rows:
             continue
         ids = {ids for _, ids in rows}
-        earlier = (key for key, known in out.items() if ids <= {ids for _, ids in known.rows})
-        out[section.key] = Evidence(rows=rows, same_as=next(earlier, None))
+        earlier = (key for key, known in out.items() if known.same_as is None and ids <= set(known.anchors))
+        same_as = next(earlier, None)
+        anchors = (
+            out[same_as].anchors
+            if same_as
+            else {lines: f"{section.key}-e{number}" for number, (_, lines) in enumerate(rows)}
+        )
+        out[section.key] = Evidence(rows=rows, same_as=same_as, anchors=anchors)
     return out
+
+
+def lines_of(row: Row) -> tuple[str, ...]:
+    """The lines behind a row, each once."""
+    return tuple(dict.fromkeys(id_ for cell in row for id_ in cell.evidence))
 
 
 def _behind(table: Table) -> tuple[tuple[str, tuple[str, ...]], ...]:
     rows = []
     for row in table.rows:
-        ids = tuple(dict.fromkeys(id_ for cell in row for id_ in cell.evidence))
+        ids = lines_of(row)
         pairs = zip(table.columns, row, strict=True)
         name = ", ".join(cell.text for column, cell in pairs if column.key) or row[0].text
         if ids:
@@ -119,15 +144,24 @@ def script_safe(code: str) -> str:
     return re.sub(r"<(?=/script|!--)", r"\\x3c", code, flags=re.IGNORECASE)
 
 
-def _embedded(report: Report, findings: Mapping[str, Any], rows: str) -> str:
+def _embedded(report: Report, findings: str, rows: str) -> str:
     """Charts and data as JSON in which no tag can begin."""
     specs = {chart.name: charts.spec(chart, ink=charts.PAGE_INK) for chart in report.charts}
     for spec in specs.values():
         # The section's heading says it already.
         spec.pop("title", None)
-    content = {"charts": specs, "findings": findings, "csv": rows}
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    files = {"findings": findings, "csv": rows}
+    if len(findings) + len(rows) > PLAIN_DATA:
+        files = {name: _deflated(text) for name, text in files.items()}
+    parts = {"charts": json.dumps(specs, allow_nan=False, separators=(",", ":"))}
+    parts |= {name: json.dumps(text) for name, text in files.items()}
+    parts["deflated"] = json.dumps(len(findings) + len(rows) > PLAIN_DATA)
+    text = "{" + ",".join(f'"{name}":{part}' for name, part in parts.items()) + "}"
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _deflated(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode("utf-8"), level=6)).decode("ascii")
 
 
 def _resource(name: str) -> str:

@@ -3,6 +3,7 @@
 Knows nothing about the view. Keys are the names of the findings' fields, which carry their units.
 """
 
+import json
 import math
 from typing import Any
 
@@ -20,6 +21,20 @@ def document(understanding: Understanding, beside: PublishedFindings | None = No
     """
     found = plain(understanding)
     return {"schema": SCHEMA, **found} | ({"published": to_json(beside)} if beside else {})
+
+
+def to_text(understanding: Understanding, beside: PublishedFindings | None = None) -> str:
+    """The same document as text on one line, made ten times as fast where that can be."""
+    from pydantic_core import to_json as fast
+
+    if beside is None:
+        try:
+            text = fast(understanding, inf_nan_mode="null").decode("utf-8")
+        except ValueError:
+            pass  # a text that is no Unicode, or a value that the fast way does not know
+        else:
+            return f'{{"schema":"{SCHEMA}",{text[1:]}'
+    return json.dumps(document(understanding, beside), allow_nan=False, separators=(",", ":"))
 
 
 def plain(findings: object) -> dict[str, Any]:

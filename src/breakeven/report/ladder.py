@@ -131,13 +131,14 @@ def _table(
     rows_of: Callable[[LadderFinding], Iterable[tuple[Cell, ...]]],
 ) -> Table | None:
     """The rows of every ladder, the model and device they belong to before them."""
-    places = [label(name) for name in ("model", "device", *telling(found))]
-    rows = [(*_place(one, found, names), *cells) for one in found for cells in rows_of(one)]
+    told = telling(found)
+    places = [label(name) for name in ("model", "device", *told)]
+    rows = [(*_place(one, told, names), *cells) for one in found for cells in rows_of(one)]
     return build_table([*places, *columns], rows)
 
 
-def _place(one: LadderFinding, found: Sequence[LadderFinding], names: Names) -> tuple[Cell, ...]:
-    values = [getattr(one, name) for name in telling(found)]
+def _place(one: LadderFinding, told: Sequence[str], names: Names) -> tuple[Cell, ...]:
+    values = [getattr(one, name) for name in told]
     more = (said(value, value if isinstance(value, int) else None) for value in values)
     return (said(one.model), names.device(one.device_label), *more)
 

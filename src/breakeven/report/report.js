@@ -1,7 +1,8 @@
 // Charts that fit their column, tables that sort and filter, data that downloads. Needs nothing but this file.
 (() => {
   "use strict";
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const source = document.getElementById("data").textContent;
+  const data = JSON.parse(source);
   const LEGEND_CELL = 150;
 
   // Draws at this inner width and says how wide it became with its labels.
@@ -28,8 +29,15 @@
     clearTimeout(waiting);
     waiting = setTimeout(() => document.querySelectorAll("[data-chart]").forEach(fit), 120);
   }
+  // What is in sight first, the rest one by one when nothing else is to do: a page of twenty charts opens at once.
+  const later = window.requestIdleCallback ?? ((work) => setTimeout(work, 1));
+  function drawRest(boxes) {
+    if (boxes.length) later(() => fit(boxes[0]).finally(() => drawRest(boxes.slice(1))));
+  }
   if (window.vegaEmbed) {
-    document.querySelectorAll("[data-chart]").forEach(fit);
+    const boxes = [...document.querySelectorAll("[data-chart]")];
+    const seen = boxes.filter((box) => box.getBoundingClientRect().top < window.innerHeight);
+    drawRest([...seen, ...boxes.filter((box) => !seen.includes(box))]);
     window.addEventListener("resize", fitAll);
   }
 
@@ -58,9 +66,24 @@
     button.addEventListener("click", () => sort(button.closest("th")));
   }
 
+  function unfold(table, whole) {
+    const button = document.querySelector(`[data-unfold="${table.id}"]`);
+    if (!button) return;
+    table.closest(".scroll").classList.toggle("folded", !whole);
+    button.setAttribute("aria-expanded", String(whole));
+    button.textContent = whole ? "First rows only" : `All ${table.tBodies[0].rows.length} rows`;
+  }
+  for (const button of document.querySelectorAll("[data-unfold]")) {
+    button.addEventListener("click", () => {
+      unfold(document.getElementById(button.dataset.unfold), button.getAttribute("aria-expanded") !== "true");
+    });
+  }
+
   function filter(input) {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = [...document.getElementById(input.dataset.filter).tBodies[0].rows];
+    const table = document.getElementById(input.dataset.filter);
+    const rows = [...table.tBodies[0].rows];
+    if (words.length) unfold(table, true);
     for (const row of rows) {
       const text = [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
@@ -74,11 +97,17 @@
   }
 
   const files = {
-    csv: () => ["cases.csv", "text/csv;charset=utf-8", data.csv],
-    json: () => ["findings.json", "application/json", JSON.stringify(data.findings, null, 1)],
+    csv: ["cases.csv", "text/csv;charset=utf-8", data.csv],
+    json: ["findings.json", "application/json", data.findings],
   };
-  function download(kind) {
-    const [name, type, text] = files[kind]();
+  async function inflated(text) {
+    if (!data.deflated) return text;
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+  }
+  async function download(kind) {
+    const [name, type, kept] = files[kind];
+    const text = await inflated(kept);
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text], { type }));
     link.download = name;
@@ -89,12 +118,12 @@
     button.addEventListener("click", () => download(button.dataset.download));
   }
 
-  // A link to a closed box opens it.
-  for (const link of document.querySelectorAll('a[href$="-evidence"]')) {
-    link.addEventListener("click", () => {
-      document.querySelector(link.getAttribute("href")).open = true;
-    });
-  }
+  // A link to something inside a closed box, or to the box, opens it.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    const box = link && document.getElementById(link.getAttribute("href").slice(1))?.closest("details");
+    if (box) box.open = true;
+  });
 
   // Paper cannot be clicked: long tables open for the print and close again.
   let opened = [];

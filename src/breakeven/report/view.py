@@ -127,7 +127,8 @@ def absent(reason: str = "") -> Cell:
 
 def clean(text: object) -> str:
     """The text without control characters: a name may not move the cursor or turn the writing direction."""
-    return "".join(c if c.isprintable() else _escaped(c) for c in str(text))
+    words = str(text)
+    return words if words.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in words)
 
 
 def _escaped(character: str) -> str:
