@@ -17,7 +17,7 @@ from breakeven.analysis.compare_findings import Comparison
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Tuning
 from breakeven.records.file import Results
-from breakeven.records.lines import Fingerprint
+from breakeven.records.lines import Attempt, Fingerprint
 from breakeven.stats import Verdict
 
 from .conftest import a_case, a_machine, a_study, file_of, sampled
@@ -232,8 +232,8 @@ def test_inference_compares_calls_too_and_asks_its_runtime_what_ran() -> None:
     rows = {row.of: row for row in found.cases}
     assert rows["step"].verdict is Verdict.SAME and rows["call"].verdict is Verdict.SLOWER
     assert found.gate is not None and found.gate.failed == ("resnet18, a single call",)
-    half = compare(inference(0, 10.0, 12.0, seen), inference(1, 5.0, 6.0, {"inference_precision": "bf16"}))
-    assert [d.field for d in half.cases[0].blocked] == ["observed.inference_precision"]
+    with pytest.raises(UserError, match="bf16 was read back of a case in fp32"):
+        compare(inference(0, 10.0, 12.0, seen), inference(1, 5.0, 6.0, {"inference_precision": "bf16"}))
     unread = compare(inference(0, 10.0, 12.0, {}), inference(1, 10.0, 12.0, {}))
     assert [d.field for d in unread.cases[0].blocked] == ["observed.inference_precision"]
 
@@ -316,3 +316,20 @@ def test_what_failed_its_check_is_not_ranked() -> None:
     rows = {row.case_id: row for row in compare(both, both).cases if row.of == "step"}
     assert rows[cases[0].case_id].ratio is not None
     assert "untrue" in rows[cases[1].case_id].reasons["ratio"]
+
+
+def test_every_process_of_a_side_must_match_not_the_last_alone() -> None:
+    """Eleven processes in TF32 behind a last one in IEEE are no case of IEEE."""
+    base = result(PLAIN)
+    lines = [
+        dataclasses.replace(line, observed={**SEEN, "conv_precision": "tf32"})
+        if isinstance(line, Attempt) and line.case_id == CASES[1].case_id and line.replicate < 11
+        else line
+        for line in result(PLAIN, seed=1).lines
+    ]
+    found = compare(base, dataclasses.replace(base, path="new", lines=tuple(lines)), fail_if_slower=0.05)
+    rows = {row.case_id: row for row in found.cases}
+    assert rows[CASES[0].case_id].verdict is Verdict.SAME
+    wrong = rows[CASES[1].case_id]
+    assert wrong.ratio is None and wrong.reasons["ratio"].startswith("new: its processes differ")
+    assert "conv_precision (tf32 -> ieee)" in wrong.reasons["ratio"]

@@ -41,7 +41,8 @@ def compare(
     a, b = one_side(base), one_side(new)
     both = [key for key in b.cases if key in a.cases and (only is None or key in only)]
     if not both:
-        raise UserError(f"{base.path} and {new.path} have no case in common: compare two runs of one study")
+        why = "; ".join((*a.faults, *b.faults)) or "compare two runs of one study"
+        raise UserError(f"{base.path} and {new.path} have no case in common: {why}")
     margin = MARGIN if fail_if_slower is None else min(MARGIN, fail_if_slower)
     shown: dict[str, Difference] = {}
     drafts = [draft for key in both for draft in drafts_of(a, b, key, across, shown)]
@@ -58,6 +59,7 @@ def compare(
         only_base=() if only else _alone(a, b, names),
         only_new=() if only else _alone(b, a, names),
         broken=tuple(_broken(a, b, both, names)),
+        faults=tuple(dict.fromkeys((*a.faults, *b.faults))),
     )
     found = _with_mean(found, a, b)
     if fail_if_slower is not None:

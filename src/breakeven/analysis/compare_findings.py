@@ -77,7 +77,8 @@ class Comparison:
 
     `geometric`: the geometric mean of the ratios of `of == "step"`, `geometric_n` cases. `shown`: differences
     that have to stand beside the numbers, each once. `only_base` and `only_new` are labels of cases that one
-    side lacks, `broken` those that gave a number before and none now, with the reason. `confirmed`: the same
+    side lacks, `broken` those that gave a number before and none now, with the reason. `faults`: lines of
+    either that are not believed, in words. `confirmed`: the same
     of the suspects, measured again by fresh processes; then it alone decides.
     """
 
@@ -93,6 +94,7 @@ class Comparison:
     only_base: tuple[str, ...] = ()
     only_new: tuple[str, ...] = ()
     broken: tuple[tuple[str, str], ...] = ()
+    faults: tuple[str, ...] = ()
     gate: Gate | None = None
     confirmed: "Comparison | None" = None
     sentences: tuple[str, ...] = ()

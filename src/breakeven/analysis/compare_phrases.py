@@ -87,6 +87,8 @@ def _missing(found: Comparison) -> Iterator[str]:
             yield f"Only in {where}: {_list(names)}."
     for name, why in found.broken:
         yield f"No longer gives a number: {name} ({why})."
+    for fault in found.faults:
+        yield f"Not believed: {fault}."
 
 
 def _gate(found: Comparison, gate: Gate) -> Iterator[str]:

@@ -35,6 +35,13 @@ def drafts_of(a: OneSide, b: OneSide, key: str, across: bool, shown: dict[str, D
         if why or not m.steps or not side.used(m):
             why = why or m.finding.failure or m.finding.reasons.get("step_s", "no number")
             return [Draft(row=_because(row, ratio=f"{side.path}: {why}"), ratio=None)]
+    for m, side in ((one, a), (two, b)):
+        if own := side.disagreements(m):
+            names = ", ".join(_told(d) for d in own)
+            row = _because(
+                dataclasses.replace(row, blocked=own), ratio=f"{side.path}: its processes differ: {names}"
+            )
+            return [Draft(row=row, ratio=None)]
     sides = a.side(one), b.side(two)
     found, elsewhere = gate(*sides), other_machine(*sides)
     blocked = found.blocked if across else (*found.blocked, *elsewhere)

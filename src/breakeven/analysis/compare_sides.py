@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from breakeven.analysis import naming
 from breakeven.analysis.cases import Measured, measured_cases
-from breakeven.analysis.comparable import Side
+from breakeven.analysis.comparable import Difference, Side, gate
 from breakeven.analysis.inference import served_cases
 from breakeven.analysis.integrity import believed
 from breakeven.records.file import Results
@@ -17,7 +17,7 @@ from breakeven.records.lines import Attempt, StudyLine
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneSide:
-    """One side: its cases by id, the attempts behind them, and what measured each."""
+    """One side: its cases by id, the attempts behind them, and what measured each; `faults` of its lines."""
 
     path: str
     cases: Mapping[str, Measured]
@@ -25,10 +25,19 @@ class OneSide:
     results: Results
     versions: Mapping[str, str]
     unranked: Mapping[str, str]
+    faults: tuple[str, ...] = ()
 
     def side(self, m: Measured) -> Side:
         """The last of the processes that a case's numbers come from, with its machine."""
-        attempt = self.used(m)[-1]
+        return self._beside(self.used(m)[-1])
+
+    def disagreements(self, m: Measured) -> tuple[Difference, ...]:
+        """What has to match and does not among this side's own processes of a case, each once."""
+        *others, last = map(self._beside, self.used(m))
+        found = {d.field: d for other in others for d in gate(other, last).blocked}
+        return tuple(found.values())
+
+    def _beside(self, attempt: Attempt) -> Side:
         lines = [f for f in self.results.fingerprints if f.fingerprint_id == attempt.fingerprint_id]
         version = self.versions.get(attempt.attempt_id)
         return Side(attempt=attempt, machine=lines[-1] if lines else None, tool_version=version)
@@ -46,7 +55,7 @@ def one_side(results: Results) -> OneSide:
             current = line.tool_version
         elif isinstance(line, Attempt) and current is not None:
             versions[line.attempt_id] = current
-    kept, _ = believed(results)
+    kept, said = believed(results)
     cases = {m.finding.case_id: m for m in measured_cases(kept) if m.finding.in_study}
     return OneSide(
         path=results.path,
@@ -55,6 +64,7 @@ def one_side(results: Results) -> OneSide:
         results=kept,
         versions=versions,
         unranked=unranked_of(list(cases.values()), kept),
+        faults=tuple(f"{results.path}: {q.text}" for q in said),
     )
 
 

@@ -6,12 +6,23 @@ does not fit is left out and pointed out, never averaged in.
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from breakeven.analysis.findings import QualityFinding
+from breakeven.analysis.verdicts import judged, overruled
 from breakeven.records.canonical import ID_LENGTH, digest
 from breakeven.records.file import Results
-from breakeven.records.lines import Attempt, Fingerprint
+from breakeven.records.lines import Attempt, Check, Fingerprint
+
+LOWER: Mapping[str, frozenset[str]] = {
+    "fp32": frozenset({"tf32", "bf16", "fp16", "int8"}),
+    "tf32": frozenset({"bf16", "fp16", "int8"}),
+    "bf16": frozenset({"fp16", "int8"}),
+    "fp16": frozenset({"bf16", "int8"}),
+}
+"""Precision of a case -> those that nothing read back of it may name. INT8 leaves parts in any."""
+PRECISIONS_READ = ("conv_precision", "matmul_precision", "input_dtype", "inference_precision", "autocast")
+SHORT = {"bfloat16": "bf16", "float16": "fp16", "f16": "fp16"}
 
 JITTER = 5
 """Different block times of one process from which on another process with all the same is a copy."""
@@ -32,7 +43,11 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
             kept.append(attempt)
         elif fault:
             left_out.setdefault(fault, []).append(attempt)
-    others = tuple(line for line in results.lines if not isinstance(line, Attempt))
+    checks = [judged(check) for check in results.checks]
+    others = (
+        *(line for line in results.lines if not isinstance(line, Attempt | Check)),
+        *checks,
+    )
     findings = [
         QualityFinding(
             flag="left_out",
@@ -42,6 +57,7 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
         )
         for fault, attempts in left_out.items()
     ]
+    findings += overruled(list(results.checks), checks)
     findings += _edited(results.fingerprints)
     return dataclasses.replace(results, lines=(*others, *kept)), findings
 
@@ -55,6 +71,11 @@ def _fault(attempt: Attempt) -> str | None:
     kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
     if case.device.kind in ("cpu", "cuda") and kind != case.device.kind:
         return f"they ran on {kind} and not on the device of their case"
+    asked = case.tuning.precision
+    read = (attempt.observed.get(name) for name in PRECISIONS_READ)
+    ran = next((p for r in read if (p := SHORT.get(str(r), r)) in LOWER.get(asked, ())), None)
+    if ran is not None:
+        return f"{ran} was read back of a case in {asked}"
     if any(b.samples != b.n_steps * case.work.batch for b in attempt.blocks):
         return "their blocks count other samples than steps times batch"
     return None
