@@ -6,6 +6,7 @@ import dataclasses
 import math
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from breakeven.errors import UserError
 from breakeven.records.case import Case, Tuning
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Fingerprint
+from breakeven.report.compare import written
 from breakeven.stats import Verdict
 
 from .conftest import a_case, a_machine, a_study, file_of, sampled
@@ -102,11 +104,11 @@ def test_a_slowdown_below_the_threshold_is_slower_and_passes() -> None:
 
 
 def test_one_process_gives_no_verdict() -> None:
-    found = compare(result(PLAIN, n=1), result({**PLAIN, CASES[0]: 40.0}, n=1, path="new"))
+    found = compare(result(PLAIN, n=1), result({**PLAIN, CASES[0]: 40.0}, n=1, seed=1, path="new"))
     assert all(row.verdict is None and row.ratio is None for row in found.cases)
     assert found.cases[0].point == pytest.approx(0.5, rel=0.2) and found.geometric is None
     with pytest.raises(UserError, match="nothing to decide"):
-        compare(result(PLAIN, n=1), result(PLAIN, n=1), fail_if_slower=0.05)
+        compare(result(PLAIN, n=1), result(PLAIN, n=1, seed=1), fail_if_slower=0.05)
     pair = result(PLAIN, n=2), result({**PLAIN, CASES[0]: 40.0}, n=2, path="new")
     two = compare(*pair)
     assert two.cases[0].verdict is None and "3 are the fewest" in two.cases[0].reasons["verdict"]
@@ -313,7 +315,9 @@ def test_what_failed_its_check_is_not_ranked() -> None:
     assert ratio.ratio is None and "untrue" in ratio.reasons["ratio"]
     seen = [dataclasses.replace(a, observed=SEEN) for a in lines]
     both = file_of(study, a_machine(), wrong, *seen)
-    rows = {row.case_id: row for row in compare(both, both).cases if row.of == "step"}
+    later = [dataclasses.replace(a, started_utc="2025-01-02T00:00:00+00:00") for a in seen]
+    again = file_of(study, a_machine(), wrong, *later)
+    rows = {row.case_id: row for row in compare(both, again).cases if row.of == "step"}
     assert rows[cases[0].case_id].ratio is not None
     assert "untrue" in rows[cases[1].case_id].reasons["ratio"]
 
@@ -333,3 +337,62 @@ def test_every_process_of_a_side_must_match_not_the_last_alone() -> None:
     wrong = rows[CASES[1].case_id]
     assert wrong.ratio is None and wrong.reasons["ratio"].startswith("new: its processes differ")
     assert "conv_precision (tf32 -> ieee)" in wrong.reasons["ratio"]
+
+
+def test_answers_that_got_worse_are_named_beside_the_speed() -> None:
+    """A faster INT8 with three points less agreement, still above its limit."""
+    cases = [infer_case(), infer_case(precision="int8")]
+    lines = [
+        served(c, i, ms + i / 100, observed=SEEN, hashes={"weights": "w0"})
+        for c, ms in zip(cases, (20.0, 5.0), strict=True)
+        for i in range(4)
+    ]
+    study = a_study(cases, {"replicates": 4, "max_replicates": 4})
+
+    def at(share: float, path: str) -> Results:
+        told = {"agreement": {"asked": 0.8, "found": share, "ok": True, "note": ""}}
+        return file_of(study, a_machine(), checked(cases[1], told), checked(cases[0]), *lines, path=path)
+
+    later = [dataclasses.replace(line, started_utc="2025-01-02") for line in lines]
+    found = compare(
+        at(0.99, "base"), dataclasses.replace(at(0.96, "new"), lines=(*at(0.96, "").lines[:4], *later))
+    )
+    (told,) = [s for s in found.sentences if s.startswith("Answers got worse")]
+    assert "int8" in told and "same top-1 99.0 % to 96.0 % (random weights)" in told
+    by = compare_by(at(0.96, "base"), "precision")
+    assert any("int8" in s and "same top-1 99.8 % to 96.0 %" in s for s in by.sentences)
+    assert "99.8 % to 96.0 %" in str(written(by, Path("a.md"))) and "99.0 % to 96.0 %" in written(
+        found, Path("a.txt")
+    )
+
+
+def test_the_same_measurements_twice_are_no_comparison() -> None:
+    """A second `run` into a full folder measures nothing: its old lines must not pass the gate."""
+    base = result(PLAIN)
+    copy = dataclasses.replace(base, path="new")
+    for options in ({"fail_if_slower": 0.05}, {}):
+        with pytest.raises(UserError, match="both sides hold the same measurements: base"):
+            compare(base, copy, **options)
+    fresh = [line for line in result(PLAIN, seed=1).lines if getattr(line, "case_id", "") == CASES[1].case_id]
+    old = [line for line in base.lines if getattr(line, "case_id", "") != CASES[1].case_id]
+    part = compare(base, dataclasses.replace(base, path="new", lines=(*old, *fresh)), fail_if_slower=0.05)
+    verdicts = {row.case_id: row.verdict for row in part.cases}
+    assert [verdicts[c.case_id] for c in CASES] == [None, Verdict.SAME, None]
+    assert part.gate is not None and len(part.gate.open) == 2
+
+
+def test_when_each_side_was_measured_is_shown() -> None:
+    new = result(PLAIN, seed=1, path="new")
+    late = "2025-01-09T00:00:00+00:00"
+    lines = [
+        dataclasses.replace(line, started_utc=late)
+        if isinstance(line, Attempt) and line.replicate == 11 and line.case_id == CASES[0].case_id
+        else line
+        for line in new.lines
+    ]
+    found = compare(result(PLAIN), dataclasses.replace(new, lines=tuple(lines)))
+    assert found.measured[1] == "2025-01-01T00:00:00 to 2025-01-09T00:00:00 UTC"
+    assert any(
+        s.startswith("Processes of one case lie over a day apart: simple-cnn;") for s in found.sentences
+    )
+    assert found.measured[1] in written(found, Path("a.md"))
