@@ -219,7 +219,7 @@ def run(
         with wish:
             summary = api.measure(study, folder, fresh=fresh, on_event=progress.show, hurry=wish.asked)
         if not summary.attempts and not summary.stopped:
-            progress.note(f"nothing left to measure: {summary.path} has it all (--fresh measures again)")
+            progress.warn(f"nothing left to measure: {summary.path} has it all (--fresh measures again)")
         if wish.asked():
             progress.note("stopped; the same command goes on from here")
         elif summary.stopped:

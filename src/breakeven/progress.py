@@ -21,7 +21,7 @@ REDRAWS_PER_S = 8.0
 
 
 class Progress:
-    """Draws events on stderr while it is open; `quiet` draws nothing."""
+    """Draws events on stderr while it is open; `quiet` draws nothing but warnings."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -52,6 +52,13 @@ class Progress:
             self._live.console.print(text, highlight=False, markup=False)
         else:
             self._print(text)
+
+    def warn(self, text: str) -> None:
+        """A line that `quiet` does not keep back: without it a script would take old numbers for new ones."""
+        if self._quiet:
+            self._print(text)
+        else:
+            self.note(text)
 
     def show(self, event: "Event") -> None:
         """Draws one event of the runner."""

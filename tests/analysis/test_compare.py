@@ -6,6 +6,7 @@ import dataclasses
 import math
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from breakeven.analysis.compare_findings import Comparison
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Tuning
 from breakeven.records.file import Results
-from breakeven.records.lines import Fingerprint
+from breakeven.records.lines import Attempt, Fingerprint
+from breakeven.report.compare import written
 from breakeven.stats import Verdict
 
 from .conftest import a_case, a_machine, a_study, file_of, sampled
@@ -102,11 +104,11 @@ def test_a_slowdown_below_the_threshold_is_slower_and_passes() -> None:
 
 
 def test_one_process_gives_no_verdict() -> None:
-    found = compare(result(PLAIN, n=1), result({**PLAIN, CASES[0]: 40.0}, n=1, path="new"))
+    found = compare(result(PLAIN, n=1), result({**PLAIN, CASES[0]: 40.0}, n=1, seed=1, path="new"))
     assert all(row.verdict is None and row.ratio is None for row in found.cases)
     assert found.cases[0].point == pytest.approx(0.5, rel=0.2) and found.geometric is None
     with pytest.raises(UserError, match="nothing to decide"):
-        compare(result(PLAIN, n=1), result(PLAIN, n=1), fail_if_slower=0.05)
+        compare(result(PLAIN, n=1), result(PLAIN, n=1, seed=1), fail_if_slower=0.05)
     pair = result(PLAIN, n=2), result({**PLAIN, CASES[0]: 40.0}, n=2, path="new")
     two = compare(*pair)
     assert two.cases[0].verdict is None and "3 are the fewest" in two.cases[0].reasons["verdict"]
@@ -232,8 +234,8 @@ def test_inference_compares_calls_too_and_asks_its_runtime_what_ran() -> None:
     rows = {row.of: row for row in found.cases}
     assert rows["step"].verdict is Verdict.SAME and rows["call"].verdict is Verdict.SLOWER
     assert found.gate is not None and found.gate.failed == ("resnet18, a single call",)
-    half = compare(inference(0, 10.0, 12.0, seen), inference(1, 5.0, 6.0, {"inference_precision": "bf16"}))
-    assert [d.field for d in half.cases[0].blocked] == ["observed.inference_precision"]
+    with pytest.raises(UserError, match="bf16 was read back of a case in fp32"):
+        compare(inference(0, 10.0, 12.0, seen), inference(1, 5.0, 6.0, {"inference_precision": "bf16"}))
     unread = compare(inference(0, 10.0, 12.0, {}), inference(1, 10.0, 12.0, {}))
     assert [d.field for d in unread.cases[0].blocked] == ["observed.inference_precision"]
 
@@ -313,7 +315,9 @@ def test_what_failed_its_check_is_not_ranked() -> None:
     assert ratio.ratio is None and "untrue" in ratio.reasons["ratio"]
     seen = [dataclasses.replace(a, observed=SEEN) for a in lines]
     both = file_of(study, a_machine(), wrong, *seen)
-    rows = {row.case_id: row for row in compare(both, both).cases if row.of == "step"}
+    later = [dataclasses.replace(a, started_utc="2025-01-02T00:00:00+00:00") for a in seen]
+    again = file_of(study, a_machine(), wrong, *later)
+    rows = {row.case_id: row for row in compare(both, again).cases if row.of == "step"}
     assert rows[cases[0].case_id].ratio is not None
     assert "untrue" in rows[cases[1].case_id].reasons["ratio"]
 
@@ -326,8 +330,10 @@ def test_cases_of_earlier_studies_are_counted_and_compared_on_request() -> None:
         compare_by(results, "precision")
     (row,) = compare_by(results, "precision", show_all=True).ratios
     assert row.point == pytest.approx(0.5)  # the latest study's case is the base
-    assert compare(results, results).hidden == 2 and len(compare(results, results).cases) == 1
-    assert len(compare(results, results, show_all=True).cases) == 2
+    later = [dataclasses.replace(line, started_utc="2025-01-02T00:00:00+00:00") for line in lines]
+    other = file_of(a_study([old]), a_study([new]), a_machine(), *later)
+    assert compare(results, other).hidden == 2 and len(compare(results, other).cases) == 1
+    assert len(compare(results, other, show_all=True).cases) == 2
 
 
 def test_simulated_devices_are_named_without_what_was_planted() -> None:
@@ -339,3 +345,79 @@ def test_simulated_devices_are_named_without_what_was_planted() -> None:
 
 def tuned_pair() -> tuple[Case, Case]:
     return a_case(), a_case(tuning=dataclasses.replace(Tuning(), precision="bf16"))
+
+
+def test_every_process_of_a_side_must_match_not_the_last_alone() -> None:
+    """Eleven processes in TF32 behind a last one in IEEE are no case of IEEE."""
+    base = result(PLAIN)
+    lines = [
+        dataclasses.replace(line, observed={**SEEN, "conv_precision": "tf32"})
+        if isinstance(line, Attempt) and line.case_id == CASES[1].case_id and line.replicate < 11
+        else line
+        for line in result(PLAIN, seed=1).lines
+    ]
+    found = compare(base, dataclasses.replace(base, path="new", lines=tuple(lines)), fail_if_slower=0.05)
+    rows = {row.case_id: row for row in found.cases}
+    assert rows[CASES[0].case_id].verdict is Verdict.SAME
+    wrong = rows[CASES[1].case_id]
+    assert wrong.ratio is None and wrong.reasons["ratio"].startswith("new: its processes differ")
+    assert "conv_precision (tf32 -> ieee)" in wrong.reasons["ratio"]
+
+
+def test_answers_that_got_worse_are_named_beside_the_speed() -> None:
+    """A faster INT8 with three points less agreement, still above its limit."""
+    cases = [infer_case(), infer_case(precision="int8")]
+    lines = [
+        served(c, i, ms + i / 100, observed=SEEN, hashes={"weights": "w0"})
+        for c, ms in zip(cases, (20.0, 5.0), strict=True)
+        for i in range(4)
+    ]
+    study = a_study(cases, {"replicates": 4, "max_replicates": 4})
+
+    def at(share: float, path: str) -> Results:
+        told = {"agreement": {"asked": 0.8, "found": share, "ok": True, "note": ""}}
+        return file_of(study, a_machine(), checked(cases[1], told), checked(cases[0]), *lines, path=path)
+
+    later = [dataclasses.replace(line, started_utc="2025-01-02") for line in lines]
+    found = compare(
+        at(0.99, "base"), dataclasses.replace(at(0.96, "new"), lines=(*at(0.96, "").lines[:4], *later))
+    )
+    (told,) = [s for s in found.sentences if s.startswith("Answers got worse")]
+    assert "int8" in told and "same top-1 99.0 % to 96.0 % (random weights)" in told
+    by = compare_by(at(0.96, "base"), "precision")
+    assert any("int8" in s and "same top-1 99.8 % to 96.0 %" in s for s in by.sentences)
+    assert "99.8 % to 96.0 %" in str(written(by, Path("a.md"))) and "99.0 % to 96.0 %" in written(
+        found, Path("a.txt")
+    )
+
+
+def test_the_same_measurements_twice_are_no_comparison() -> None:
+    """A second `run` into a full folder measures nothing: its old lines must not pass the gate."""
+    base = result(PLAIN)
+    copy = dataclasses.replace(base, path="new")
+    for options in ({"fail_if_slower": 0.05}, {}):
+        with pytest.raises(UserError, match="both sides hold the same measurements: base"):
+            compare(base, copy, **options)
+    fresh = [line for line in result(PLAIN, seed=1).lines if getattr(line, "case_id", "") == CASES[1].case_id]
+    old = [line for line in base.lines if getattr(line, "case_id", "") != CASES[1].case_id]
+    part = compare(base, dataclasses.replace(base, path="new", lines=(*old, *fresh)), fail_if_slower=0.05)
+    verdicts = {row.case_id: row.verdict for row in part.cases}
+    assert [verdicts[c.case_id] for c in CASES] == [None, Verdict.SAME, None]
+    assert part.gate is not None and len(part.gate.open) == 2
+
+
+def test_when_each_side_was_measured_is_shown() -> None:
+    new = result(PLAIN, seed=1, path="new")
+    late = "2025-01-09T00:00:00+00:00"
+    lines = [
+        dataclasses.replace(line, started_utc=late)
+        if isinstance(line, Attempt) and line.replicate == 11 and line.case_id == CASES[0].case_id
+        else line
+        for line in new.lines
+    ]
+    found = compare(result(PLAIN), dataclasses.replace(new, lines=tuple(lines)))
+    assert found.measured[1] == "2025-01-01T00:00:00 to 2025-01-09T00:00:00 UTC"
+    assert any(
+        s.startswith("Processes of one case lie over a day apart: simple-cnn;") for s in found.sentences
+    )
+    assert found.measured[1] in written(found, Path("a.md"))

@@ -3,10 +3,12 @@
 import dataclasses
 import random
 
+import pytest
+
 from breakeven.analysis import understand
 from breakeven.records.canonical import digest
 from breakeven.records.case import Case
-from breakeven.records.lines import Attempt, Block, Fingerprint
+from breakeven.records.lines import Attempt, Block, Check, Fingerprint
 
 from .conftest import a_case, a_machine, a_study, file_of, sampled, understood
 
@@ -182,3 +184,37 @@ def test_a_case_on_cores_of_two_speeds_is_pointed_out() -> None:
 
     assert "uneven_core" in flags(50.0, 51.0, 70.0)
     assert "uneven_core" not in flags(50.0, 51.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("one_step_parity", {"asked": {"loss": 1e-5, "gradient": 0.1}, "found": {"gradient": 0.4}}),
+        ("output_error", {"asked": 0.1, "found": 0.4}),
+        ("output", {"asked": {"relative_l2": 0.1}, "found": {"relative_l2": 0.4, "max_abs": 0.01}}),
+        ("agreement", {"asked": 0.9, "found": 0.4}),
+    ],
+)  # fmt: skip
+def test_a_check_called_ok_beyond_its_limit_has_failed(name: str, figures: dict) -> None:
+    line = Check(
+        case_id=GPU.case_id, fingerprint_id="f0", started_utc="t", outcome="ok",
+        checks={name: {**figures, "ok": True, "note": None}},
+    )  # fmt: skip
+    found = understood(a_study([CPU, GPU]), *both(), line)
+    (told,) = [q for q in found.quality if q.flag == "check_overruled"]
+    assert told.cases == 1 and told.evidence == (f"{GPU.case_id}/check/f0",)
+    (case,) = [c for c in found.cases if c.case_id == GPU.case_id]
+    assert case.failure is not None and name in case.failure and "0.4" in case.failure
+    assert not any(r.ratio for r in found.ratios)
+    sound = dataclasses.replace(line, checks={name: {"asked": 0.4, "found": 0.4, "ok": True, "note": None}})
+    assert not [q for q in understood(a_study([CPU]), *both(), sound).quality if q.flag == "check_overruled"]
+
+
+def test_a_case_of_fp32_that_read_back_bf16_is_left_out() -> None:
+    case = a_case(tuning=dataclasses.replace(CPU.tuning, precision="fp32"))
+    lines = [sampled(case, i, 20.0 + i, observed={"conv_precision": "bf16"}) for i in range(3)]
+    assert left_out(understood(a_study([case]), *lines)) == [
+        "attempts left out: bf16 was read back of a case in fp32"
+    ]
+    honest = [sampled(case, i, 20.0 + i, observed={"conv_precision": "ieee"}) for i in range(3)]
+    assert left_out(understood(a_study([case]), *honest)) == []

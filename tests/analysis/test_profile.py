@@ -114,3 +114,18 @@ def test_a_failed_profile_says_why_and_a_later_one_replaces_it() -> None:
     assert found(failed, a_line()).operators
     assert found(a_line(), failed).operators  # a failure hides no profile that is there
     assert found(a_line(), a_line(n_steps=4)).n_steps == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"self_host_ns": 90 * MS, "total_host_ns": 40 * MS}, "alone took longer on the host"),
+        ({"self_device_ns": 9 * MS, "total_device_ns": 4 * MS}, "alone took longer on the device"),
+        ({"self_host_ns": 300 * MS, "total_host_ns": 300 * MS}, "took 150% of the profiled steps"),
+        ({"self_host_ns": -MS}, "less than no time"),
+    ],
+)
+def test_a_profile_that_cannot_be_shows_no_share(changes: dict[str, int], why: str) -> None:
+    one = found(a_line(operators=(Operator(name="aten::conv", calls=2, **changes),)))
+    assert one.operators == () and why in one.reasons["operators"]
+    assert sentences_of_profiles([one], {"c": "c"}) == []

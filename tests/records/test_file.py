@@ -187,6 +187,17 @@ def test_a_block_that_cannot_be_is_refused(old: bytes, new: bytes) -> None:
         file.decode(text.replace(old, new))
 
 
+@pytest.mark.parametrize("calls", ["[0,0,0]", "[5,-7,9]"])
+def test_a_call_that_took_no_time_is_refused_in_one_line(tmp_path: Path, calls: str) -> None:
+    good = file.encode(attempt(calls_ns=(5, 6, 7)))
+    assert b'"calls_ns":[5,6,7]' in good
+    where = tmp_path / file.NAME
+    where.write_bytes(good + good.replace(b"[5,6,7]", calls.encode()) + good)
+    with pytest.raises(UserError, match=r"line 2 is damaged .*calls_ns.*: no call takes") as raised:
+        file.read(where)
+    assert "\n" not in str(raised.value)
+
+
 def test_another_major_version_is_refused() -> None:
     with pytest.raises(ValueError, match="schema"):
         file.decode(file.encode(attempt()).replace(b'"schema":"1.1"', b'"schema":"2.0"'))

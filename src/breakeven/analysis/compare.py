@@ -6,6 +6,7 @@ work at equal tuning on an equal device; what else has to match is asked of ever
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from breakeven import stats
 from breakeven.analysis.cases import Measured
@@ -13,10 +14,12 @@ from breakeven.analysis.comparable import Difference
 from breakeven.analysis.compare_findings import CaseComparison, Comparison, Gate
 from breakeven.analysis.compare_phrases import hidden_cases, sentences_of
 from breakeven.analysis.compare_rows import drafts_of, settled
-from breakeven.analysis.compare_sides import OneSide, names_of, one_side
+from breakeven.analysis.compare_sides import SAME_LINES, OneSide, names_of, one_side
 from breakeven.analysis.ratios import MARGIN
 from breakeven.errors import UserError
 from breakeven.records.file import Results
+
+DAY_S = 24 * 3600
 
 
 def compare(
@@ -32,9 +35,9 @@ def compare(
     """Every case of both results: base time / new time with interval and verdict.
 
     `fail_if_slower`: the gate's threshold as a share. `across`: other machines may be compared, and there is
-    no gate. `only`: these case ids. `show_all`: also cases that a file's
-    latest study no longer has. Raises UserError where no case is in both, or a gate has nothing to
-    decide on.
+    no gate. `only`: these case ids. `show_all`: also cases that a file's latest study no longer has. Raises
+    UserError where no case is in both, or a gate has nothing to decide on, or all that both hold is the same
+    measurements.
     """
     if across and fail_if_slower is not None:
         raise UserError(
@@ -44,13 +47,14 @@ def compare(
     both = [key for key in b.cases if key in a.cases and (only is None or key in only)]
     if not both:
         note = hidden_cases(a.hidden + b.hidden)
-        raise UserError(
-            f"{base.path} and {new.path} have no case in common: compare two runs of one study{note}"
-        )
+        why = "; ".join((*a.faults, *b.faults)) or "compare two runs of one study"
+        raise UserError(f"{base.path} and {new.path} have no case in common: {why}{note}")
     margin = MARGIN if fail_if_slower is None else min(MARGIN, fail_if_slower)
     shown: dict[str, Difference] = {}
     drafts = [draft for key in both for draft in drafts_of(a, b, key, across, shown)]
     rows = settled(drafts, margin, fail_if_slower)
+    if all(row.reasons.get("ratio", "").startswith(SAME_LINES) for row in rows):
+        raise UserError(f"{SAME_LINES}: {base.path} and {new.path}; measure NEW anew (run --fresh, or -o)")
     names = names_of([*a.cases.values(), *b.cases.values()])
     rows = [dataclasses.replace(row, label=_label(row, names)) for row in rows]
     found = Comparison(
@@ -65,6 +69,9 @@ def compare(
         only_base=() if only else _alone(a, b, names),
         only_new=() if only else _alone(b, a, names),
         broken=tuple(_broken(a, b, both, names)),
+        measured=(_when(a, both), _when(b, both)),
+        in_pieces=tuple(names[key] for key in both if any(_apart(side, key) for side in (a, b))),
+        faults=tuple(dict.fromkeys((*a.faults, *b.faults))),
     )
     found = _with_mean(found, a, b)
     if fail_if_slower is not None:
@@ -103,6 +110,24 @@ def _broken(a: OneSide, b: OneSide, both: Sequence[str], names: Mapping[str, str
         for key in both
         if a.cases[key].steps and not b.cases[key].steps
     ]
+
+
+def _when(side: OneSide, keys: Sequence[str]) -> str:
+    """From when to when the processes of these cases began, to the second."""
+    times = [time for key in keys for time in side.started(side.cases[key]) or ()]
+    return f"{min(times)[:19]} to {max(times)[:19]} UTC" if times else ""
+
+
+def _apart(side: OneSide, key: str) -> bool:
+    """Whether processes of one case began over a day apart: other runs, other conditions."""
+    times = side.started(side.cases[key])
+    if times is None:
+        return False
+    try:
+        first, last = map(datetime.fromisoformat, times)
+    except ValueError:  # another tool's own form
+        return False
+    return abs(last.timestamp() - first.timestamp()) > DAY_S
 
 
 def _label(row: CaseComparison, names: Mapping[str, str]) -> str:

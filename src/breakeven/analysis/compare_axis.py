@@ -11,7 +11,7 @@ from breakeven.analysis import naming
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.compare_findings import AxisComparison, By
 from breakeven.analysis.compare_phrases import axis_sentences, hidden_cases
-from breakeven.analysis.compare_sides import names_of, unranked_of
+from breakeven.analysis.compare_sides import names_of, outputs_by_case, unranked
 from breakeven.analysis.integrity import believed
 from breakeven.analysis.pairs import Pair, baseline, pairs_of, refusal
 from breakeven.analysis.ratios import step_ratios
@@ -39,10 +39,13 @@ def compare_by(results: Results, by: By, *, show_all: bool = False) -> AxisCompa
         pairs = pairs_of(cases, base) if base else []
     else:
         pairs = list(_pairs(cases, by))
-    unranked = unranked_of(cases, kept)
+    outputs = outputs_by_case(cases, kept)
     pairs = [
         dataclasses.replace(pair, refused=why)
-        if (why := unranked.get(pair.base.finding.case_id) or unranked.get(pair.candidate.finding.case_id))
+        if (
+            why := unranked(outputs.get(pair.base.finding.case_id))
+            or unranked(outputs.get(pair.candidate.finding.case_id))
+        )
         else pair
         for pair in pairs
     ]
@@ -63,6 +66,7 @@ def compare_by(results: Results, by: By, *, show_all: bool = False) -> AxisCompa
         ratios=ratios,
         names=tuple(labels.items()),
         hidden=hidden,
+        outputs=outputs,
         simulated=any(m.finding.simulated for m in cases),
         geometric=tuple((value, stats.geometric_mean(own), len(own)) for value, own in means.items()),
     )

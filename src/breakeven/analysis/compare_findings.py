@@ -10,6 +10,7 @@ from typing import Literal
 
 from breakeven.analysis.comparable import Difference
 from breakeven.analysis.findings import RatioFinding
+from breakeven.analysis.inference_findings import Outputs
 from breakeven.records.case import Case
 from breakeven.stats import Interval, Verdict
 
@@ -24,7 +25,7 @@ class CaseComparison:
 
     `slower_by` is new / base - 1. `processes` of base and new. `label` tells it from the others. `blocked`
     names what must match and does not: then there is no ratio. `fails`: what the gate says of it, by itself;
-    None without a gate.
+    None without a gate. `outputs`: of inference, what those of base and new are worth.
     """
 
     case_id: str
@@ -44,6 +45,7 @@ class CaseComparison:
     processes_needed: int | None = None
     log_sd: float | None = None
     fails: bool | None = None
+    outputs: tuple[Outputs | None, Outputs | None] = (None, None)
     blocked: tuple[Difference, ...] = ()
     flags: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
@@ -78,8 +80,10 @@ class Comparison:
 
     `geometric`: the geometric mean of the ratios of `of == "step"`, `geometric_n` cases. `shown`: differences
     that have to stand beside the numbers, each once. `only_base` and `only_new` are labels of cases that one
-    side lacks, `broken` those that gave a number before and none now, with the reason. `confirmed`: the same
-    of the suspects, measured again by fresh processes; then it alone decides.
+    side lacks, `broken` those that gave a number before and none now, with the reason. `faults`: lines of
+    either that are not believed, in words. `measured`: from when to when, of base and new; `in_pieces`:
+    labels of cases with processes over a day apart. `confirmed`: the same of the suspects, measured again by
+    fresh processes; then it alone decides.
     """
 
     base: str
@@ -96,6 +100,9 @@ class Comparison:
     only_base: tuple[str, ...] = ()
     only_new: tuple[str, ...] = ()
     broken: tuple[tuple[str, str], ...] = ()
+    faults: tuple[str, ...] = ()
+    measured: tuple[str, str] = ("", "")
+    in_pieces: tuple[str, ...] = ()
     gate: Gate | None = None
     confirmed: "Comparison | None" = None
     sentences: tuple[str, ...] = ()
@@ -119,13 +126,17 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AxisComparison:
-    """The values of one axis in one result, each against the base's: ratios of equal work, all else equal."""
+    """The values of one axis in one result, each against the base's: ratios of equal work, all else equal.
+
+    `outputs`: case id of inference -> what its outputs are worth.
+    """
 
     source: str
     by: By
     ratios: tuple[RatioFinding, ...]
     names: tuple[tuple[str, str], ...]
     hidden: int = 0
+    outputs: Mapping[str, Outputs] = field(default_factory=dict)
     simulated: bool = False
     geometric: tuple[tuple[str, float, int], ...] = ()
     sentences: tuple[str, ...] = ()

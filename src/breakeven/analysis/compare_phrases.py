@@ -3,14 +3,17 @@
 Knows nothing about how a ratio is worked out. A comparison across machines never says regression.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from breakeven import units
 from breakeven.analysis.compare_findings import AxisComparison, CaseComparison, Comparison, Gate
 from breakeven.analysis.findings import RatioFinding
+from breakeven.analysis.inference_findings import Outputs
 from breakeven.stats import Verdict
 
 MOST_NAMED = 6
+FALL = 0.005
+"""A fall of agreement or accuracy beyond so much, half a point, is named."""
 ASKED = 12
 """Processes a side that the gate asks for (docs/ci.md)."""
 
@@ -23,6 +26,11 @@ def sentences_of(found: Comparison) -> Iterator[str]:
         yield "Two machines and all that is on them are compared: nothing here is a regression."
     yield from _verdicts(found)
     yield from _missing(found)
+    if found.in_pieces:
+        yield f"Processes of one case lie over a day apart: {_list(found.in_pieces)}; hours drift."
+    for row in found.cases:
+        if row.of == "step" and (fell := _fell(*row.outputs)):
+            yield f"Answers got worse: {row.label}: {fell}."
     if found.gate is not None:
         yield from _gate(found, found.gate)
 
@@ -81,12 +89,39 @@ def _uncertain(rows: Sequence[CaseComparison]) -> str:
     return f"Uncertain: {_list([r.label for r in rows])}; {more}."
 
 
+def worth(base: Outputs | None, other: Outputs | None) -> str:
+    """What the outputs of both sides are worth: "same top-1 99.8 % to 81.2 %"; empty if neither is known."""
+    told = [
+        f"{name} {_percent(a)} to {_percent(b)}"
+        for name, a, b in _figures(base, other)
+        if (a, b) != (None, None)
+    ]
+    random = any(o is not None and o.random for o in (base, other))
+    return ", ".join(told) + (" (random weights)" if told and random else "")
+
+
+def _fell(base: Outputs | None, other: Outputs | None) -> str:
+    fell = any(a is not None and b is not None and a - b > FALL for _, a, b in _figures(base, other))
+    return worth(base, other) if fell else ""
+
+
+def _figures(base: Outputs | None, other: Outputs | None) -> Iterator[tuple[str, float | None, float | None]]:
+    for name, field in (("same top-1", "agreement"), ("accuracy", "accuracy")):
+        yield name, getattr(base, field, None), getattr(other, field, None)
+
+
+def _percent(share: float | None) -> str:
+    return "not known" if share is None else f"{100 * share:.1f} %"
+
+
 def _missing(found: Comparison) -> Iterator[str]:
     for names, where in ((found.only_base, found.base), (found.only_new, found.new)):
         if names:
             yield f"Only in {where}: {_list(names)}."
     for name, why in found.broken:
         yield f"No longer gives a number: {name} ({why})."
+    for fault in found.faults:
+        yield f"Not believed: {fault}."
 
 
 def _gate(found: Comparison, gate: Gate) -> Iterator[str]:
@@ -144,6 +179,7 @@ def axis_sentences(found: AxisComparison) -> Iterator[str]:
                 f"{names[r.candidate_id]} {units.format_ratio_interval(r.ratio)}" for r in rows if r.ratio
             ]
             yield f"{word.value.capitalize()}: {_list(told)}."
+    yield from _answers(found, names)
     for r in found.ratios:
         if r.verdict is None:
             why = r.reasons.get("ratio") or r.reasons.get("verdict") or "no verdict"
@@ -153,6 +189,15 @@ def axis_sentences(found: AxisComparison) -> Iterator[str]:
 def hidden_cases(count: int) -> str:
     """What is said of cases of earlier studies that were not looked at; nothing of none."""
     return f"; {_count(count, 'case')} of earlier studies hidden (--all)" if count else ""
+
+
+def _answers(found: AxisComparison, names: Mapping[str, str]) -> Iterator[str]:
+    """What the answers of another precision are worth, and those of any other value that got worse."""
+    for r in found.ratios:
+        sides = found.outputs.get(r.base_id), found.outputs.get(r.candidate_id)
+        told = worth(*sides)
+        if told and (found.by == "precision" or _fell(*sides)):
+            yield f"Answers of {names[r.candidate_id]}: {told}."
 
 
 def _list(names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from breakeven import stats
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.comparable import Difference, gate, other_machine
 from breakeven.analysis.compare_findings import CaseComparison, Of
-from breakeven.analysis.compare_sides import OneSide
+from breakeven.analysis.compare_sides import SAME_LINES, OneSide, shared, unranked
 from breakeven.analysis.processes import NS
 from breakeven.analysis.ratios import FEWEST, disturbed
 
@@ -30,11 +30,21 @@ def drafts_of(a: OneSide, b: OneSide, key: str, across: bool, shown: dict[str, D
     """The rows of one case: its step, and of inference single calls too."""
     one, two = a.cases[key], b.cases[key]
     row = dataclasses.replace(_bare(two, "step"), processes=(len(one.steps), len(two.steps)))
+    row = dataclasses.replace(row, outputs=(a.outputs.get(key), b.outputs.get(key)))
     for m, side in ((one, a), (two, b)):
-        why = side.unranked.get(key)
+        why = unranked(side.outputs.get(key))
         if why or not m.steps or not side.used(m):
             why = why or m.finding.failure or m.finding.reasons.get("step_s", "no number")
             return [Draft(row=_because(row, ratio=f"{side.path}: {why}"), ratio=None)]
+    if n := shared(a, one, b, two):
+        return [Draft(row=_because(row, ratio=f"{SAME_LINES} ({n} processes)"), ratio=None)]
+    for m, side in ((one, a), (two, b)):
+        if own := side.disagreements(m):
+            names = ", ".join(_told(d) for d in own)
+            row = _because(
+                dataclasses.replace(row, blocked=own), ratio=f"{side.path}: its processes differ: {names}"
+            )
+            return [Draft(row=row, ratio=None)]
     sides = a.side(one), b.side(two)
     found, elsewhere = gate(*sides), other_machine(*sides)
     blocked = found.blocked if across else (*found.blocked, *elsewhere)
@@ -50,7 +60,8 @@ def drafts_of(a: OneSide, b: OneSide, key: str, across: bool, shown: dict[str, D
     for of in timed:
         before, after = (_seconds(side, m, of) for side, m in ((a, one), (b, two)))
         if of == "step" or (before and after):
-            drafts.append(_draft(_bare(two, of), before, after, (one, two), flags, evidence))
+            timed_row = dataclasses.replace(_bare(two, of), outputs=row.outputs)
+            drafts.append(_draft(timed_row, before, after, (one, two), flags, evidence))
     return drafts
 
 

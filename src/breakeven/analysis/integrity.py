@@ -6,14 +6,25 @@ does not fit is left out and pointed out, never averaged in.
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from breakeven.analysis.findings import QualityFinding
+from breakeven.analysis.verdicts import judged, overruled
 from breakeven.records.blocks import as_columns
 from breakeven.records.canonical import ID_LENGTH, digest
 from breakeven.records.case import Case
 from breakeven.records.file import Results
-from breakeven.records.lines import Attempt, Fingerprint, Load
+from breakeven.records.lines import Attempt, Check, Fingerprint, Load
+
+LOWER: Mapping[str, frozenset[str]] = {
+    "fp32": frozenset({"tf32", "bf16", "fp16", "int8"}),
+    "tf32": frozenset({"bf16", "fp16", "int8"}),
+    "bf16": frozenset({"fp16", "int8"}),
+    "fp16": frozenset({"bf16", "int8"}),
+}
+"""Precision of a case -> those that nothing read back of it may name. INT8 leaves parts in any."""
+PRECISIONS_READ = ("conv_precision", "matmul_precision", "input_dtype", "inference_precision", "autocast")
+SHORT = {"bfloat16": "bf16", "float16": "fp16", "f16": "fp16"}
 
 JITTER = 5
 """Different block times of one process from which on another process with all the same is a copy."""
@@ -36,7 +47,8 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
         elif fault:
             left_out.setdefault(fault, []).append(attempt)
     loads, loads_out = _loads(results.loads)
-    others = tuple(line for line in results.lines if not isinstance(line, Attempt | Load))
+    checks = [judged(check) for check in results.checks]
+    others = (*(line for line in results.lines if not isinstance(line, Attempt | Load | Check)), *checks)
     findings = [
         QualityFinding(
             flag="left_out",
@@ -55,6 +67,7 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
         )
         for fault, lines in loads_out.items()
     ]
+    findings += overruled(list(results.checks), checks)
     findings += _edited(results.fingerprints)
     return dataclasses.replace(results, lines=(*others, *kept, *loads)), findings
 
@@ -135,6 +148,11 @@ def _strange(line: Attempt | Load, ids: dict[Case, tuple[str, str, str]]) -> str
     kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
     if case.device.kind in ("cpu", "cuda") and kind != case.device.kind:
         return f"they ran on {kind} and not on the device of their case"
+    asked = case.tuning.precision
+    read = (line.observed.get(name) for name in PRECISIONS_READ)
+    ran = next((p for r in read if (p := SHORT.get(str(r), r)) in LOWER.get(asked, ())), None)
+    if ran is not None:
+        return f"{ran} was read back of a case in {asked}"
     return None
 
 

@@ -13,6 +13,8 @@ from breakeven.records.profile import Gaps, Operator
 
 MUCH = 1.2
 """A profiler that makes steps longer by this factor or more is warned of."""
+ROUNDED, ROUNDED_NS = 1.01, 10_000
+"""A profiler's microseconds, rounded, may exceed their whole by so much."""
 SAID, TOLD, LONGEST = 3, 0.01, 60
 """Operators that a sentence names, the share of one worth naming, and characters of a name."""
 
@@ -117,6 +119,11 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
         return ProfileFinding(
             case_id=line.case_id, evidence=(line.profile_id,), reasons={"operators": why}, source=source
         )
+    if (impossible := _impossible(line)) is not None:
+        why = f"invalid: {impossible}"
+        return ProfileFinding(
+            case_id=line.case_id, evidence=(line.profile_id,), reasons={"operators": why}, source=source
+        )
     n, step_s = line.n_steps, line.profiled_ns / line.n_steps / 1e9
     on_device = bool(line.kernels)
     whole_ns = _device_ns(line) if on_device else line.profiled_ns
@@ -154,6 +161,30 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
         | ({} if plain_s else {"overhead": "no step was timed without the profiler"}),
         source=source,
     )
+
+
+def _impossible(line: ProfileLine) -> str | None:
+    """Which of a profile's figures cannot be, None where all can.
+
+    One operator is held to the whole; their sum is not, for those of several threads overlap.
+    """
+    assert line.profiled_ns is not None
+    for op in line.operators:
+        for where, own, total in (
+            ("host", op.self_host_ns, op.total_host_ns),
+            ("device", op.self_device_ns, op.total_device_ns),
+        ):
+            if min(own or 0, total or 0) < 0:
+                return f"{op.name} took less than no time on the {where}"
+            if own is not None and total is not None and own > ROUNDED * total + ROUNDED_NS:
+                return f"{op.name} alone took longer on the {where} than with what it called"
+        share = (op.self_host_ns or 0) / line.profiled_ns
+        if share > ROUNDED:
+            return f"{op.name} took {share:.0%} of the profiled steps"
+    span, busy = line.device_span_ns, line.device_busy_ns
+    if span is not None and busy is not None and busy > ROUNDED * span:
+        return "the device was busy for longer than from its first kernel to its last"
+    return None
 
 
 def _device_ns(line: ProfileLine) -> int:

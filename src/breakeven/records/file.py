@@ -103,8 +103,8 @@ def _adapters() -> dict[str, tuple[Any, frozenset[str]]]:
 def decode(text: str | bytes) -> Line:
     """One line of the file as its record. Unknown fields land in `unknown`.
 
-    Raises ValueError with a short reason: not JSON, no known `kind`, a schema of another major version, or a
-    field of the wrong type.
+    Raises ValueError with a short reason: not JSON, no known `kind`, a schema of another major version, a
+    field of the wrong type, or a single call that took no time.
     """
     text, blocks = _blocks_apart(text) if isinstance(text, bytes) else (text, None)
     try:
@@ -129,6 +129,9 @@ def decode(text: str | bytes) -> Line:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"field {where!r}: {first['msg']}") from error
+    if isinstance(line, Attempt) and any(ns < 1 for ns in line.calls_ns):
+        # Quantiles of single calls are taken on their logs.
+        raise ValueError(f"field 'calls_ns': no call takes {min(line.calls_ns)} ns")
     # Checked already, all at once: the validator would make an object of every block.
     return dataclasses.replace(line, blocks=blocks) if blocks and isinstance(line, Attempt) else line
 

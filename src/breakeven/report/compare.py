@@ -10,7 +10,7 @@ from typing import Any
 
 from breakeven.analysis.comparable import Difference
 from breakeven.analysis.compare_findings import AxisComparison, CaseComparison, Comparison
-from breakeven.analysis.compare_phrases import hidden_cases, percent_of
+from breakeven.analysis.compare_phrases import hidden_cases, percent_of, worth
 from breakeven.analysis.findings import RatioFinding
 from breakeven.analysis.naming import short_labels
 from breakeven.errors import UserError
@@ -43,7 +43,15 @@ def comparison_report(found: Comparison | AxisComparison) -> Report:
         title, facts = f"Compared by {found.by}", (found.source,)
         sections: Iterable[Section | None] = (_axis(found),)
     else:
-        title, facts = "Comparison", (f"base {found.base}", f"new {found.new}")
+        title, facts = (
+            "Comparison",
+            tuple(
+                f"{word} {path}, measured {when}" if when else f"{word} {path}"
+                for word, path, when in zip(
+                    ("base", "new"), (found.base, found.new), found.measured, strict=True
+                )
+            ),
+        )
         again = found.confirmed
         sections = (
             _cases(found.cases, "cases", "Cases"),
@@ -91,6 +99,7 @@ def _cases(rows: Sequence[CaseComparison], key: str, title: str) -> Section | No
         number("ratio"),
         number("time"),
         label("verdict"),
+        label("answers"),
         number("n"),
         label("flags"),
     ]
@@ -101,7 +110,8 @@ def _cases(rows: Sequence[CaseComparison], key: str, title: str) -> Section | No
         return None
     note = (
         "ratio: base time / new time with its 95 % interval over processes; above 1 the new is faster. "
-        "Verdicts are corrected for the number of comparisons (Holm). n: processes of base and new."
+        "Verdicts are corrected for the number of comparisons (Holm). answers: of inference, the share of "
+        "images with FP32's top-1, and accuracy. n: processes of base and new."
     )
     return Section(key=key, title=title, note=note, table=table)
 
@@ -129,9 +139,14 @@ def _row(row: CaseComparison, device: str) -> tuple[Cell, ...]:
         said(verdict + (" (fails)" if row.fails else ""))
         if verdict
         else absent(row.reasons.get("verdict", why)),
+        _worth(worth(*row.outputs)),
         said("{} and {}".format(*row.processes)),
         said(", ".join(row.flags)) if row.flags else absent(),
     )
+
+
+def _worth(text: str) -> Cell:
+    return said(text) if text else absent()
 
 
 def _shown(differences: Sequence[Difference]) -> Section | None:
@@ -172,11 +187,12 @@ def _axis(found: AxisComparison) -> Section | None:
         label("candidate"),
         number("ratio"),
         label("verdict"),
+        label("answers"),
         number("n"),
         label("flags"),
     ]
     columns = [dataclasses.replace(c, key=c.name in ("base", "candidate")) for c in columns]
-    table = build_table(columns, [_axis_row(r, names) for r in found.ratios])
+    table = build_table(columns, [_axis_row(r, found, names) for r in found.ratios])
     note = (
         "ratio: base time / candidate time, paired by replicate, with its 95 % interval over processes; "
         "above 1 the candidate is faster. Verdicts are corrected for the number of comparisons (Holm)."
@@ -184,13 +200,14 @@ def _axis(found: AxisComparison) -> Section | None:
     return Section(key="axis", title=f"By {found.by}", note=note, table=table) if table else None
 
 
-def _axis_row(r: RatioFinding, names: dict[str, str]) -> tuple[Cell, ...]:
+def _axis_row(r: RatioFinding, found: AxisComparison, names: dict[str, str]) -> tuple[Cell, ...]:
     why = r.reasons.get("ratio", "")
     return (
         said(names[r.base_id]),
         said(names[r.candidate_id]),
         words.ratio(r.ratio, r.point, reason=why, evidence=r.evidence),
         said(r.verdict.value) if r.verdict else absent(r.reasons.get("verdict", why)),
+        _worth(worth(found.outputs.get(r.base_id), found.outputs.get(r.candidate_id))),
         words.count(r.ratio.n if r.ratio else None),
         said(", ".join(r.flags)) if r.flags else absent(),
     )

@@ -13,6 +13,7 @@ from breakeven.errors import MismatchOutcome
 from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, all_logits
 from breakeven.workloads.layers import Conv2d, Linear, Model, forward_flops, leaves
 from breakeven.workloads.reference import logits
+from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement
 
 Check = dict[str, Any]
 Told = tuple[str, MismatchOutcome, Check]
@@ -26,10 +27,6 @@ AGREEMENT_FLOPS = 2e12
 
 HUGE = float(np.finfo(np.float64).max)
 """Stands for an error that is infinite or no number, as a record holds neither."""
-
-LIMITS = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 5e-2, "bf16": 0.3, "int8": 0.7}
-"""Greatest relative L2 error of the logits by precision: bounds of gross errors, the same as torch's.
-MobileNetV2 with trained weights, the most sensitive net seen: 7e-7, 0.034 (BF16) and 0.17 (INT8)."""
 
 
 def weighted(model: Model) -> int:
@@ -53,11 +50,13 @@ def fidelity(inputs: Inputs, ran: str, run: Logits, exact: Logits, exact_batch: 
     mine, theirs, right = _scored(inputs, run, exact, exact_batch, n)
     same = float(np.mean(mine.argmax(1) == theirs.argmax(1)))
     note = f"same top-1 as FP32 on the CPU by the same runtime, {n} images of {inputs.known.name}"
-    if inputs.case.work.weights is None:
+    trained = inputs.case.work.weights is not None
+    if not trained:
         note += "; random weights: it says little about trained ones"
-    yield "agreement", "output_mismatch", check(None, same, True, note)
+    least = least_agreement(ran, n, trained=trained)
+    yield "agreement", "output_mismatch", check(least, same, same >= least, note)
     error = relative_l2(mine, theirs)
-    limit = LIMITS[ran]
+    limit = OUTPUT_ERROR[ran]
     yield "output_error", "output_mismatch", check(limit, error, error <= limit, f"relative L2, {n} images")
     if inputs.known.labelled:
         found = {name: float(np.mean(made.argmax(1) == right)) for name, made in _named(mine, theirs)}
@@ -84,7 +83,10 @@ def _output(inputs: Inputs, ran: str, run: Logits) -> Check:
     worst = float(np.abs(found - expected).max()) if error < HUGE else HUGE
     note = f"against FP64 of the declared layers, {OUTPUT_IMAGES} images, as {ran}"
     return check(
-        {"relative_l2": LIMITS[ran]}, {"relative_l2": error, "max_abs": worst}, error <= LIMITS[ran], note
+        {"relative_l2": OUTPUT_ERROR[ran]},
+        {"relative_l2": error, "max_abs": worst},
+        error <= OUTPUT_ERROR[ran],
+        note,
     )
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.runtimes import Evaluation, Prepared
-from breakeven.runtimes.onnx.fidelity import LIMITS, Check, Told, check, fidelity, relative_l2
+from breakeven.runtimes.onnx.fidelity import Check, Told, check, fidelity, relative_l2
 from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, all_logits
 from breakeven.workloads.data import normalized
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.order import order_hash
+from breakeven.workloads.tolerances import OUTPUT_ERROR
 from breakeven.workloads.weights import weights_hash
 
 
@@ -131,7 +132,7 @@ def _told(inputs: Inputs, making: Making, net: Net) -> Iterator[Told]:
     yield "parameters", "invalid", check(declared, given, declared == given)
     yield from making.own_checks(net)
     ran = making.ran(net)
-    yield "timed_calls", "output_mismatch", _timed_calls(inputs, net, LIMITS[ran])
+    yield "timed_calls", "output_mismatch", _timed_calls(inputs, net, OUTPUT_ERROR[ran])
     exact, batch = making.exact()
     yield from fidelity(inputs, ran, net.logits, exact, batch)
 

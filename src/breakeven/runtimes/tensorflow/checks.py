@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from breakeven.errors import Mismatch
 from breakeven.records.case import Recipe
 from breakeven.runtimes import Evaluation, bits
-from breakeven.runtimes.onnx.fidelity import LIMITS, Check, Told, check, relative_l2
+from breakeven.runtimes.onnx.fidelity import Check, Told, check, relative_l2
 from breakeven.runtimes.tensorflow import input, nets, place, precision
 from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.session import Session
@@ -21,6 +21,7 @@ from breakeven.workloads import data, reference
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.order import apply_augmentation
 from breakeven.workloads.schedule import learning_rate
+from breakeven.workloads.tolerances import OUTPUT_ERROR
 from breakeven.workloads.weights import Weights, damped
 
 PARITY_BATCH, OUTPUT_IMAGES = 8, 4
@@ -104,7 +105,7 @@ def _output(session: Session, ran: str) -> Check:
     note = (
         f"relative L2 of the scores of {OUTPUT_IMAGES} images against FP64 of the declared layers, as {ran}"
     )
-    return check(LIMITS[ran], error, error <= LIMITS[ran], note)
+    return check(OUTPUT_ERROR[ran], error, error <= OUTPUT_ERROR[ran], note)
 
 
 def _parity(session: Session, ran: str) -> Check:
