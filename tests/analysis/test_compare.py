@@ -418,6 +418,6 @@ def test_when_each_side_was_measured_is_shown() -> None:
     found = compare(result(PLAIN), dataclasses.replace(new, lines=tuple(lines)))
     assert found.measured[1] == "2025-01-01T00:00:00 to 2025-01-09T00:00:00 UTC"
     assert any(
-        s.startswith("Processes of one case lie over a day apart: simple-cnn;") for s in found.sentences
+        s.startswith("Processes of one case began on different days: simple-cnn;") for s in found.sentences
     )
     assert found.measured[1] in written(found, Path("a.md"))

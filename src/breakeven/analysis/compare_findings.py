@@ -82,8 +82,8 @@ class Comparison:
     that have to stand beside the numbers, each once. `only_base` and `only_new` are labels of cases that one
     side lacks, `broken` those that gave a number before and none now, with the reason. `faults`: lines of
     either that are not believed, in words. `measured`: from when to when, of base and new; `in_pieces`:
-    labels of cases with processes over a day apart. `confirmed`: the same of the suspects, measured again by
-    fresh processes; then it alone decides.
+    labels of cases with processes begun on different days. `confirmed`: the same of the suspects, measured
+    again by fresh processes; then it alone decides.
     """
 
     base: str

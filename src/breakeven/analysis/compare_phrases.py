@@ -27,7 +27,7 @@ def sentences_of(found: Comparison) -> Iterator[str]:
     yield from _verdicts(found)
     yield from _missing(found)
     if found.in_pieces:
-        yield f"Processes of one case lie over a day apart: {_list(found.in_pieces)}; hours drift."
+        yield f"Processes of one case began on different days: {_list(found.in_pieces)}; machines drift."
     for row in found.cases:
         if row.of == "step" and (fell := _fell(*row.outputs)):
             yield f"Answers got worse: {row.label}: {fell}."

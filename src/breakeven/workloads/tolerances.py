@@ -18,7 +18,7 @@ answer is another net."""
 
 UNTRAINED_AGREEMENT = {"fp32": 0.95, "tf32": 0.8, "fp16": 0.8, "bf16": 0.5, "int8": 0.5}
 """The same of random weights, whose best two scores may be near-ties that rounding alone decides. INT8 of
-ResNet18 keeps 95 %; a net of other scores keeps about one in as many as it has classes, a tenth at most."""
+ResNet18 keeps 95 %; of unrelated scores the best agree about once in as many as there are classes."""
 
 
 def least_agreement(ran: str, images: int, *, trained: bool) -> float:
