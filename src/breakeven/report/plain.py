@@ -22,7 +22,7 @@ def columns(rows: Sequence[Mapping[str, Any]], *, width: int = 80) -> str:
     sizes = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     if sum(sizes) + 2 * (len(sizes) - 1) > width:
         # A heading may stand in two lines, its unit below, before any text has to wrap.
-        words = [max(map(len, head.split())) for head in heads]
+        words = [max(map(len, head.split()), default=1) for head in heads]
         sizes = [max(map(len, column), default=0) for column in zip(*cells, strict=True)]
         sizes = [max(pair) for pair in zip(words, sizes, strict=True)]
     sizes = _squeezed(sizes, width)
