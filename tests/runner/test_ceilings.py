@@ -224,13 +224,14 @@ def test_doctor_prints_ceilings_only_when_asked(monkeypatch: pytest.MonkeyPatch)
     shown = doctor(monkeypatch, "--ceilings")
     table = shown[shown.index("device  ceiling") :].split("\n\n")[0]
     assert [line.rstrip() for line in table.splitlines()] == [
-        "device  ceiling       value  unit     bytes each  shape  threads  n  notes",
-        "------  -----------  ------  -------  ----------  -----  -------  -  --------------",
-        "cpu     matmul_fp32  0.1234  TFLOP/s           -  9x9x9        2  3",
-        "cpu     matmul_bf16       -  TFLOP/s           -               -  -  no bf16 in",
-        "                                                                     hardware:",
-        "                                                                     neither",
-        "cpu     triad            30  GB/s             12  729          2  3",
+        "device  ceiling       value  unit     bytes  shape  threads  n  notes",
+        "                                       each",
+        "------  -----------  ------  -------  -----  -----  -------  -  ----------------",
+        "cpu     matmul_fp32  0.1234  TFLOP/s      -  9x9x9        2  3",
+        "cpu     matmul_bf16       -  TFLOP/s      -               -  -  no bf16 in",
+        "                                                                hardware:",
+        "                                                                neither",
+        "cpu     triad            30  GB/s        12  729          2  3",
     ]
     assert "matmul_fp32" not in doctor(monkeypatch)
 

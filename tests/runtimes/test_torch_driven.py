@@ -102,11 +102,11 @@ def _forgetful(function: Any, mode: str) -> Any:
     return call
 
 
-def test_without_a_compiler_the_case_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_the_case_is_unsupported() -> None:
     import torch._inductor.config
 
-    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", ("no-such-compiler",))
-    with pytest.raises(Unsupported, match="needs a C\\+\\+ compiler"):
+    lacking = torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)})
+    with lacking, pytest.raises(Unsupported, match="needs a C\\+\\+ compiler"):
         load("torch").prepare(case(batch=32, **COMPILED))
 
 

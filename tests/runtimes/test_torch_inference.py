@@ -142,6 +142,10 @@ def test_compiled_calls_pass_every_check_and_compile_once() -> None:
 
 @pytest.mark.slow
 def test_int8_layers_are_int8_kernels_calibrated_on_real_images() -> None:
+    import torch
+
+    # As a process begins: torch's export refuses a mix that tests of other precisions leave in this one.
+    torch.backends.cudnn.conv.fp32_precision = torch.backends.cudnn.rnn.fp32_precision = "tf32"
     pytest.importorskip("torchao", reason="torchao is not installed")
     from breakeven.runtimes.torch import quantized
 
