@@ -6,9 +6,9 @@ import dataclasses
 import json
 
 import pytest
-from tests.analysis.conftest import understood
-from tests.analysis.test_published import a_case
 
+from analysis.conftest import understood
+from analysis.test_published import a_case
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import published_beside
 from breakeven.report import build, document, text
