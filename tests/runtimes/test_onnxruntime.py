@@ -96,8 +96,8 @@ def test_a_case_on_the_host_copies_and_computes_alike() -> None:
 
 def test_a_call_on_another_batch_than_its_own_is_an_output_mismatch() -> None:
     _, _, prepared, _ = modules()
+    from breakeven.runtimes.inference.inputs import Inputs, inputs_of
     from breakeven.runtimes.onnx import graph
-    from breakeven.runtimes.onnx.inputs import Inputs, inputs_of
 
     class Shifted(Inputs):
         """Its resident batches are those of the next turn."""
@@ -117,8 +117,8 @@ def test_a_call_on_another_batch_than_its_own_is_an_output_mismatch() -> None:
 def test_a_session_that_falls_back_is_another_device() -> None:
     """A CPU build asked for CUDA makes a session all the same."""
     _, placement, prepared, providers = modules()
+    from breakeven.runtimes.inference.inputs import inputs_of
     from breakeven.runtimes.onnx import graph
-    from breakeven.runtimes.onnx.inputs import inputs_of
 
     inputs = inputs_of(case("onnxruntime"))
     proto = graph.graph(inputs.model, inputs.weights, batch=inputs.batch)
@@ -141,8 +141,8 @@ def test_a_session_that_falls_back_is_another_device() -> None:
 def test_fp16_that_is_cast_to_fp32_is_another_precision() -> None:
     """On x86 the CPU provider computes an FP16 graph in FP32: refused beforehand, and found by the check."""
     _, placement, prepared, _ = modules()
+    from breakeven.runtimes.inference.inputs import inputs_of
     from breakeven.runtimes.onnx import graph
-    from breakeven.runtimes.onnx.inputs import inputs_of
 
     asked = case("onnxruntime", "fp16")
     if placement.computed(placement.tiny(asked), "fp16", 1)["ok"]:
@@ -165,7 +165,7 @@ def test_fp32_where_tf32_was_asked_is_told_by_its_bits() -> None:
 
 def test_a_wrong_scale_is_an_output_mismatch() -> None:
     calibrated, _, prepared, _ = modules()
-    from breakeven.runtimes.onnx.inputs import inputs_of
+    from breakeven.runtimes.inference.inputs import inputs_of
 
     inputs = inputs_of(case("onnxruntime", "int8"))
     proto = calibrated.quantised(inputs)
@@ -186,7 +186,7 @@ def test_a_quantised_graph_is_kept_by_what_it_depends_on(
 ) -> None:
     monkeypatch.setenv(BUILD_CACHE, str(tmp_path))
     calibrated, _, _, _ = modules()
-    from breakeven.runtimes.onnx.inputs import inputs_of
+    from breakeven.runtimes.inference.inputs import inputs_of
 
     first = calibrated.quantised(inputs_of(case("onnxruntime", "int8", batch=4)))
     again = calibrated.quantised(inputs_of(case("onnxruntime", "int8", batch=8)))
@@ -224,7 +224,7 @@ def test_what_runs_elsewhere_is_supported() -> None:
 
 def test_int8_for_tensorrt_is_signed_and_symmetric() -> None:
     calibrated, _, _, _ = modules()
-    from breakeven.runtimes.onnx.inputs import inputs_of
+    from breakeven.runtimes.inference.inputs import inputs_of
 
     proto = calibrated.quantised(inputs_of(case("tensorrt", "int8", device=CUDA)))
     zeros = [t for t in proto.graph.initializer if t.name.endswith("_zero_point")]

@@ -65,8 +65,8 @@ def test_a_hint_left_out_is_another_precision() -> None:
     if "BF16" not in capabilities():
         pytest.skip("this processor has no BF16: OpenVINO's default is FP32")
     plugin, prepared = modules()
+    from breakeven.runtimes.inference.inputs import inputs_of
     from breakeven.runtimes.onnx import graph
-    from breakeven.runtimes.onnx.inputs import inputs_of
 
     inputs = inputs_of(case("openvino", "fp32"))
     settings = plugin.configuration(inputs.case)

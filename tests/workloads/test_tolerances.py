@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from breakeven.runtimes.onnx.fidelity import fidelity
+from breakeven.runtimes.inference.fidelity import fidelity
 from breakeven.workloads.layers import Flatten, Linear, Model
 from breakeven.workloads.tolerances import AGREEMENT, OUTPUT_ERROR, UNTRAINED_AGREEMENT, least_agreement
 

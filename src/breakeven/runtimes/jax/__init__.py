@@ -37,8 +37,10 @@ def availability() -> Availability:
 
 def supports(case: Case) -> str | None:
     """The first reason why JAX can't run this case anywhere, or None. Imports no jax."""
+    from breakeven.workloads.fitting import misfits
+
     reasons = [*_impossible(case), *(_of_training(case) if case.work.task == "train" else ())]
-    reasons = reasons or list(_unknown_work(case))
+    reasons = reasons or list(misfits(case.work))
     return f"jax runtime: {reasons[0]}" if reasons else None
 
 
@@ -85,21 +87,3 @@ def _of_training(case: Case) -> Iterator[str]:
         and (work.recipe.accumulation < 1 or work.batch % work.recipe.accumulation != 0),
     }
     yield from (reason for reason, holds in told.items() if holds)
-
-
-def _unknown_work(case: Case) -> Iterator[str]:
-    from breakeven.errors import UserError
-    from breakeven.workloads import data, models
-
-    work = case.work
-    try:
-        known = data.entry(work.data)
-        models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    except UserError as error:
-        yield str(error)
-        return
-    if work.num_classes < known.classes:
-        yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
-    if work.input_shape != known.shape:
-        here, asked = ("x".join(map(str, shape)) for shape in (known.shape, work.input_shape))
-        yield f"{work.data} has images of {here}, not {asked}"

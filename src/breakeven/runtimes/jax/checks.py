@@ -10,30 +10,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from breakeven.errors import Mismatch
 from breakeven.runtimes import Evaluation
+from breakeven.runtimes.checks import TINY, Check, Told, check, equal, gathered, native
 from breakeven.runtimes.jax import nets, precision, training
 from breakeven.runtimes.jax.nets import Arrays
 from breakeven.runtimes.jax.session import Session, device_label
 from breakeven.runtimes.jax.training import Plan
-from breakeven.runtimes.onnx.fidelity import Check, Told, check
 from breakeven.workloads.layers import leaves, parameter_count
 from breakeven.workloads.order import apply_augmentation
+from breakeven.workloads.tolerances import DAMPING, PARITY_BATCH, parity_limits, within
 from breakeven.workloads.weights import Weights, damped
-
-PARITY_BATCH = 8
-"""Samples of the FP64 comparison: enough for batch norm, few enough for FP64 on a CPU."""
-
-PARITY = {"fp32": (1e-5, 1e-3), "tf32": (1e-2, 0.2), "fp16": (1e-2, 0.3), "bf16": (5e-2, 0.6)}
-"""(relative loss, gradient relative L2), as torch's runtime is held to. FP32's is the bound of equal work;
-the others bound gross errors only."""
-
-DAMPING, RESIDUAL_GRADIENT = 0.05, 1e-2
-"""Factor on the last batch norm of each residual branch in comparisons, and FP32's gradient limit with such
-branches: undamped, what FP32 rounds away grows from block to block until ReLUs flip."""
-
-TINY = 1e-30
-"""Stands for the norm of gradients that are all 0."""
 
 
 def run(
@@ -42,12 +28,7 @@ def run(
     observed: Callable[[], Mapping[str, Any]],
 ) -> dict[str, Check]:
     """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    found: dict[str, Check] = {}
-    for name, outcome, told in _told(session, evaluate, observed):
-        found[name] = told
-        if not told["ok"]:
-            raise Mismatch(outcome, f"{name}: asked {told['asked']}, found {told['found']}")
-    return found
+    return gathered(_told(session, evaluate, observed))
 
 
 def _told(
@@ -57,13 +38,8 @@ def _told(
 ) -> Iterator[Told]:
     asked, plan = session.case.tuning.precision, session.plan
     counted = sum(array.size for array in session.training.carry["params"].values())
-    yield "parameters", "invalid", _equal(parameter_count(plan.model), counted)
-    native, why = precision.hardware(asked, session.device)
-    yield (
-        "dtype_in_hardware",
-        "precision_mismatch",
-        check(asked, "native" if native else "emulated", True, why),
-    )
+    yield "parameters", "invalid", equal(parameter_count(plan.model), counted)
+    yield native(asked, precision.hardware(asked, session.device))
     probed = probes(session.case.work.batch, asked, plan, np.float32, session.device)
     names = {name: each["precision"] for name, each in probed.items()}
     yield "precision", "precision_mismatch", check(asked, probed, precision.agrees(asked, names))
@@ -72,14 +48,10 @@ def _told(
     yield "as_declared", "output_mismatch", _as_declared(session, ran)
     yield "weights_move", "invalid", _weights_move(session)
     scored = evaluate(1)
-    yield "evaluation", "invalid", _equal(min(session.scoring.split.n, plan.batch), scored.samples)
+    yield "evaluation", "invalid", equal(min(session.scoring.split.n, plan.batch), scored.samples)
     facts = observed()  # raises Mismatch if an array is elsewhere
     device = device_label(session.case, session.device)
-    yield "device", "device_mismatch", _equal(device, facts["output_device"])
-
-
-def _equal(asked: Any, found: Any, note: str | None = None) -> Check:
-    return check(asked, found, asked == found, note)
+    yield "device", "device_mismatch", equal(device, facts["output_device"])
 
 
 def probes(
@@ -157,12 +129,8 @@ def _compared(
         "loss": abs(loss / expected_loss - 1),
         "gradient": _off(mine, theirs),
     }
-    loss_limit, whole = PARITY[ran]
-    if ran == "fp32" and _damped(session) is not session.weights:
-        whole = RESIDUAL_GRADIENT
-    limits = {"loss": loss_limit, "gradient": whole}
-    ok = found["loss"] <= loss_limit and found["gradient"] <= whole
-    return check(limits, found, ok, note)
+    limits = parity_limits(ran, residual=_damped(session) is not session.weights)
+    return check(limits, found, within(limits, found), note)
 
 
 def _differentiated(

@@ -14,12 +14,12 @@ import jax
 import numpy as np
 
 from breakeven.records.case import Case
+from breakeven.runtimes.checks import Told, check, native
+from breakeven.runtimes.inference.handed import Making, Net
+from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, inputs_of
 from breakeven.runtimes.jax import nets, place, precision
 from breakeven.runtimes.jax.nets import Array, Arrays
 from breakeven.runtimes.jax.session import device_label, read_precision, same_device, set_up
-from breakeven.runtimes.onnx.fidelity import Told, check
-from breakeven.runtimes.onnx.handed import Making, Net
-from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, inputs_of
 from breakeven.workloads.layers import Model
 
 IN_FLIGHT = 64
@@ -141,12 +141,7 @@ def scores(model: Model, channels_last: bool, arrays: Arrays, images: Array) -> 
 def own_checks(inputs: Inputs, device: jax.Device) -> Iterator[Told]:
     """The bits that products keep, by the functions and the compiler that run the net."""
     asked = inputs.case.tuning.precision
-    native, why = precision.hardware(asked, device)
-    yield (
-        "dtype_in_hardware",
-        "precision_mismatch",
-        check(asked, "native" if native else "emulated", True, why),
-    )
+    yield native(asked, precision.hardware(asked, device))
     found = _probed(inputs, device)
     names = {name: each["precision"] for name, each in found.items()}
     yield "precision", "precision_mismatch", check(asked, found, precision.agrees(asked, names))

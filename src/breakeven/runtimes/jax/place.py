@@ -15,7 +15,7 @@ import jaxlib.version
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case, Device
 from breakeven.runtimes import BUILD_CACHE, Place
-from breakeven.runtimes.onnx.host import MIB, cpu, cpu_name, threads_of
+from breakeven.runtimes.host import MIB, cpu, cpu_name, threads_of
 
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 """Unless it is false, JAX takes three quarters of a GPU's memory when it first looks at it."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
+from breakeven.runtimes.inference.handed import handed_over
 from breakeven.runtimes.jax import checks, inference, nets, place, state
 from breakeven.runtimes.jax.session import Session, build, observe
-from breakeven.runtimes.onnx.handed import handed_over
 from breakeven.workloads import order
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.weights import weights_hash

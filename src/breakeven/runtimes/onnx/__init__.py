@@ -1,4 +1,4 @@
-"""What runtimes that take ONNX graphs share: the graph of a declared model, its inputs, its checks.
+"""What runtimes that take ONNX graphs share: the graph of a declared model, a cache of those made of it.
 
 No runtime itself. This module imports no onnx: `graph` beside it does.
 """

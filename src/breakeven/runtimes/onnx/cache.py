@@ -9,7 +9,7 @@ from pathlib import Path
 
 from breakeven.records.canonical import digest
 from breakeven.runtimes import BUILD_CACHE
-from breakeven.runtimes.onnx.inputs import CALIBRATION, Inputs
+from breakeven.runtimes.inference.inputs import CALIBRATION, Inputs
 from breakeven.workloads.weights import weights_hash
 
 

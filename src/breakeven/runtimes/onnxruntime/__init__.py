@@ -41,7 +41,7 @@ def availability() -> Availability:
 
 def supports(case: Case) -> str | None:
     """The first reason why ONNX Runtime can't run this case anywhere, or None. Imports no onnxruntime."""
-    from breakeven.runtimes.onnx.inputs import not_possible
+    from breakeven.runtimes.inference.inputs import not_possible
 
     reasons = [*_impossible(case), *not_possible(case)]
     return f"onnxruntime: {reasons[0]}" if reasons else None

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from breakeven.records.case import Case
-from breakeven.runtimes.onnx import graph, host
-from breakeven.runtimes.onnx.fidelity import Check, check
+from breakeven.runtimes import host
+from breakeven.runtimes.checks import Check, check
+from breakeven.runtimes.onnx import graph
 from breakeven.runtimes.onnxruntime import providers
 from breakeven.workloads import layers
 

@@ -13,8 +13,8 @@ from typing import Any
 import onnxruntime as ort
 from onnxruntime import quantization
 
+from breakeven.runtimes.inference.inputs import Images, Inputs, attends, calibration_images
 from breakeven.runtimes.onnx import cache, graph
-from breakeven.runtimes.onnx.inputs import Images, Inputs, attends, calibration_images
 from breakeven.workloads.layers import Attention, leaves
 
 FILE = "int8.onnx"

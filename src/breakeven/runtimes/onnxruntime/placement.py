@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from breakeven.records.case import Case
+from breakeven.runtimes.checks import Check, check
 from breakeven.runtimes.onnx import graph
-from breakeven.runtimes.onnx.fidelity import Check, check
 from breakeven.runtimes.onnx.graph import INPUT
 from breakeven.runtimes.onnxruntime import providers
 from breakeven.workloads import layers

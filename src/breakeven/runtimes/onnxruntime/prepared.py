@@ -14,11 +14,12 @@ import onnxruntime as ort
 
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Case, Device
-from breakeven.runtimes import Prepared
-from breakeven.runtimes.onnx import graph, host
-from breakeven.runtimes.onnx.fidelity import Told, weighted
-from breakeven.runtimes.onnx.handed import Making, Net, handed_over
-from breakeven.runtimes.onnx.inputs import CALIBRATION, Images, Inputs, Logits, inputs_of
+from breakeven.runtimes import Prepared, host
+from breakeven.runtimes.checks import Told
+from breakeven.runtimes.inference.fidelity import weighted
+from breakeven.runtimes.inference.handed import Making, Net, handed_over
+from breakeven.runtimes.inference.inputs import CALIBRATION, Images, Inputs, Logits, inputs_of
+from breakeven.runtimes.onnx import graph
 from breakeven.runtimes.onnxruntime import bits, placement, providers
 
 EXACT_BATCH = 16

@@ -12,8 +12,7 @@ import pynvml
 
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
-from breakeven.runtimes import Place
-from breakeven.runtimes.onnx import host
+from breakeven.runtimes import Place, host
 
 CPU, CUDA, TENSORRT = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Tensorrt"))
 

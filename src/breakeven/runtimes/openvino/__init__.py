@@ -25,7 +25,7 @@ def availability() -> Availability:
         import openvino  # noqa: F401
     except ImportError as error:
         return Availability(reason=f"{error.name or 'openvino'} is not installed: {INSTALL}")
-    from breakeven.runtimes.onnx import host
+    from breakeven.runtimes import host
     from breakeven.runtimes.openvino import plugin
 
     return Availability(versions=plugin.versions(), places=(host.cpu(),))
@@ -33,7 +33,7 @@ def availability() -> Availability:
 
 def supports(case: Case) -> str | None:
     """The first reason why OpenVINO can't run this case anywhere, or None. Imports no openvino."""
-    from breakeven.runtimes.onnx.inputs import not_possible
+    from breakeven.runtimes.inference.inputs import not_possible
 
     reasons = [*_impossible(case), *not_possible(case)]
     return f"openvino: {reasons[0]}" if reasons else None

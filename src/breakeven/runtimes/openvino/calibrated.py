@@ -14,8 +14,8 @@ import openvino as ov
 from openvino.passes import ConstantFolding, Manager
 
 from breakeven.errors import Unsupported
+from breakeven.runtimes.inference.inputs import Inputs, attends, calibration_images
 from breakeven.runtimes.onnx import cache, graph
-from breakeven.runtimes.onnx.inputs import Inputs, attends, calibration_images
 
 FILE = "int8.xml"
 

@@ -9,8 +9,8 @@ import openvino as ov
 
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
-from breakeven.runtimes.onnx import host
-from breakeven.runtimes.onnx.fidelity import Check, check
+from breakeven.runtimes import host
+from breakeven.runtimes.checks import Check, check
 
 HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
 """Precision -> INFERENCE_PRECISION_HINT, which rules the float parts. Of INT8 these are FP32 as with ONNX

@@ -14,11 +14,12 @@ import openvino as ov
 
 from breakeven.errors import Mismatch
 from breakeven.records.case import Case
-from breakeven.runtimes import Prepared
-from breakeven.runtimes.onnx import graph, host
-from breakeven.runtimes.onnx.fidelity import Told, check, weighted
-from breakeven.runtimes.onnx.handed import Making, Net, handed_over
-from breakeven.runtimes.onnx.inputs import CALIBRATION, Images, Inputs, Logits, inputs_of
+from breakeven.runtimes import Prepared, host
+from breakeven.runtimes.checks import Told, check
+from breakeven.runtimes.inference.fidelity import weighted
+from breakeven.runtimes.inference.handed import Making, Net, handed_over
+from breakeven.runtimes.inference.inputs import CALIBRATION, Images, Inputs, Logits, inputs_of
+from breakeven.runtimes.onnx import graph
 from breakeven.runtimes.openvino import plugin
 
 EXACT_BATCH = 16

@@ -36,8 +36,10 @@ def availability() -> Availability:
 
 def supports(case: Case) -> str | None:
     """The first reason why TensorFlow can't run this case anywhere, or None. Imports no tensorflow."""
+    from breakeven.workloads.fitting import misfits
+
     reasons = [*_impossible(case), *(_of_training(case) if case.work.task == "train" else ())]
-    reasons = reasons or list(_unknown_work(case))
+    reasons = reasons or list(misfits(case.work))
     return f"tensorflow runtime: {reasons[0]}" if reasons else None
 
 
@@ -85,9 +87,3 @@ def _of_training(case: Case) -> Iterator[str]:
         and (work.recipe.accumulation < 1 or work.batch % work.recipe.accumulation != 0),
     }
     yield from (reason for reason, holds in told.items() if holds)
-
-
-def _unknown_work(case: Case) -> Iterator[str]:
-    from breakeven.runtimes.onnx.inputs import unknown_work
-
-    yield from unknown_work(case.work)

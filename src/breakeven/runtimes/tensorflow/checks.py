@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.errors import Mismatch
 from breakeven.records.case import Recipe
 from breakeven.runtimes import Evaluation, bits
-from breakeven.runtimes.onnx.fidelity import Check, Told, check, relative_l2
+from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native, relative_l2
 from breakeven.runtimes.tensorflow import input, nets, place, precision
 from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.session import Session
@@ -21,24 +20,14 @@ from breakeven.workloads import data, reference
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.order import apply_augmentation
 from breakeven.workloads.schedule import learning_rate
-from breakeven.workloads.tolerances import OUTPUT_ERROR
+from breakeven.workloads.tolerances import DAMPING, OUTPUT_ERROR, PARITY_BATCH, SCALE, parity_limits, within
 from breakeven.workloads.weights import Weights, damped
 
-PARITY_BATCH, OUTPUT_IMAGES = 8, 4
-"""Samples of the FP64 comparisons: enough for batch norm, few enough for NumPy and for FP64 on a CPU."""
-
-PARITY = {"fp32": (1e-5, 1e-3), "tf32": (1e-2, 0.2), "fp16": (1e-2, 0.3), "bf16": (5e-2, 0.6)}
-"""(relative loss, gradient relative L2) against FP64, as PyTorch's steps are held to."""
-
-DAMPING, RESIDUAL_GRADIENT = 0.05, 1e-2
-"""Factor on the last batch norm of each residual branch, as PyTorch's steps are compared, and FP32's gradient
-limit then: undamped, what FP32 rounds away grows from block to block until ReLUs flip."""
+OUTPUT_IMAGES = 4
+"""Images whose scores are compared with FP64 in NumPy, few enough for it."""
 
 BATCHES = 1e-6
 """Largest difference between a normalised pixel and the declared one: some last places of float32."""
-
-SCALE = 1024.0
-"""A power of two that changes no bit of what does not underflow in FP16."""
 
 FORMULA = 1e-4
 """Relative L2 of an update against the recipe's formula in FP64 from the same gradients."""
@@ -50,12 +39,7 @@ def run(
     observed: Callable[[], Mapping[str, Any]],
 ) -> dict[str, Check]:
     """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    found: dict[str, Check] = {}
-    for name, outcome, told in _checks(session, evaluate, observed):
-        found[name] = told
-        if not told["ok"]:
-            raise Mismatch(outcome, f"{name}: asked {told['asked']}, found {told['found']}")
-    return found
+    return gathered(_checks(session, evaluate, observed))
 
 
 def _checks(
@@ -64,15 +48,9 @@ def _checks(
     observed: Callable[[], Mapping[str, Any]],
 ) -> Iterator[Told]:
     asked, on_cpu = session.case.tuning.precision, session.case.device.kind == "cpu"
-    declared = parameter_count(session.model)
     held = sum(int(np.prod(variable.shape)) for variable in session.training.net.trained)
-    yield "parameters", "invalid", check(declared, held, declared == held)
-    native, why = precision.hardware(asked, on_cpu)
-    yield (
-        "dtype_in_hardware",
-        "precision_mismatch",
-        check(asked, "native" if native else "emulated", True, why),
-    )
+    yield "parameters", "invalid", equal(parameter_count(session.model), held)
+    yield native(asked, precision.hardware(asked, on_cpu))
     with tf.device(session.device):
         probed = precision.probes(
             session.model, session.case.work.batch, policy=session.policy, xla=session.xla
@@ -87,7 +65,7 @@ def _checks(
     yield "moves", "invalid", _untouched(session, evaluate)
     facts = observed()  # raises Mismatch if variables or the loss are elsewhere
     label = place.device_label(session.case.device)
-    yield "device", "device_mismatch", check(label, facts["output_device"], label == facts["output_device"])
+    yield "device", "device_mismatch", equal(label, facts["output_device"])
 
 
 def _images(images: NDArray[np.float32], kind: str = "float32") -> Any:
@@ -116,11 +94,9 @@ def _parity(session: Session, ran: str) -> Check:
     with tf.device("/device:CPU:0"):
         there = _step(session, weights, precision.FP64, "eager", images, labels)
     found = {"loss": abs(here[0] / there[0] - 1), "gradient": relative_l2(here[1], there[1])}
-    limits = dict(zip(found, PARITY[ran], strict=True))
-    if ran == "fp32" and weights is not session.first_weights:
-        limits["gradient"] = RESIDUAL_GRADIENT
-    ok = all(found[name] <= limit for name, limit in limits.items())
-    return check(limits, found, ok, f"relative to FP64 on the CPU, batch {PARITY_BATCH}, as {ran}")
+    limits = parity_limits(ran, residual=weights is not session.first_weights)
+    note = f"relative to FP64 on the CPU, batch {PARITY_BATCH}, as {ran}"
+    return check(limits, found, within(limits, found), note)
 
 
 def _step(

@@ -12,9 +12,9 @@ import numpy as np
 
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared, bits
-from breakeven.runtimes.onnx.fidelity import Told, check
-from breakeven.runtimes.onnx.handed import Making, Net, handed_over
-from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, inputs_of
+from breakeven.runtimes.checks import Told, check, native
+from breakeven.runtimes.inference.handed import Making, Net, handed_over
+from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, inputs_of
 from breakeven.runtimes.tensorflow import nets, place, precision
 from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.session import set_up
@@ -124,12 +124,7 @@ def _own_checks(inputs: Inputs, device: str) -> Iterator[Told]:
     """What the costliest layers keep of their input's bits."""
     case, on_cpu = inputs.case, inputs.case.device.kind == "cpu"
     asked = case.tuning.precision
-    native, why = precision.hardware(asked, on_cpu)
-    yield (
-        "dtype_in_hardware",
-        "precision_mismatch",
-        check(asked, "native" if native else "emulated", True, why),
-    )
+    yield native(asked, precision.hardware(asked, on_cpu))
     with tf.device(device):
         probed = precision.probes(
             inputs.model,

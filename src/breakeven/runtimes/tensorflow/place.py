@@ -10,7 +10,7 @@ from typing import Any
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Case, Device
 from breakeven.runtimes import Place
-from breakeven.runtimes.onnx.host import MIB, cpu, cpu_name, threads_of
+from breakeven.runtimes.host import MIB, cpu, cpu_name, threads_of
 from breakeven.runtimes.tensorflow.library import keras, tf
 
 SETTINGS = (

@@ -68,7 +68,9 @@ def availability() -> Availability:
 
 def supports(case: Case) -> str | None:
     """The first reason why torch can't run this case anywhere, or None. Imports no torch."""
-    reasons = [*_not_built(case), *_impossible(case)] or list(_unknown_work(case))
+    from breakeven.workloads.fitting import misfits
+
+    reasons = [*_not_built(case), *_impossible(case)] or list(misfits(case.work))
     return f"torch runtime: {reasons[0]}" if reasons else None
 
 
@@ -162,26 +164,3 @@ def _impossible_inference(case: Case) -> Iterator[str]:
         and tuning.compile_mode is None,
     }
     yield from (reason for reason, holds in told.items() if holds)
-
-
-def _unknown_work(case: Case) -> Iterator[str]:
-    from breakeven.errors import UserError
-    from breakeven.workloads import data, models
-
-    work = case.work
-    try:
-        known = data.entry(work.data)
-        models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    except UserError as error:
-        yield str(error)
-        return
-    translating = models.translates(work.model)
-    if translating and not known.domains:
-        yield f"{work.model} translates between two domains, which {work.data} has not"
-    if work.recipe is not None and (work.recipe.loss == "cyclegan") != translating:
-        yield f"loss {work.recipe.loss} is no loss of {work.model}"
-    if work.num_classes < known.classes:
-        yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
-    if work.input_shape != known.shape:
-        here, asked = ("x".join(map(str, shape)) for shape in (known.shape, work.input_shape))
-        yield f"{work.data} has images of {here}, not {asked}"

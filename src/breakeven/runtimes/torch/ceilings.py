@@ -13,8 +13,8 @@ import torch
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Device
 from breakeven.runtimes import Peak
+from breakeven.runtimes.host import MIB, cpu, cpu_name
 from breakeven.runtimes.torch import place, precision
-from breakeven.runtimes.torch.place import MIB
 
 PAIRS = 4
 """Pairs of factors that take turns: 8 buffers, so that no product meets its own in a cache (contract R19)."""
@@ -172,7 +172,7 @@ def told(device: torch.device, dtype: torch.dtype, shape: list[int]) -> dict[str
     told: dict[str, object] = {"dtype": str(dtype).removeprefix("torch."), "shape": shape}
     if device.type == "cuda":
         return told | {"device_name": torch.cuda.get_device_name(device)}
-    return told | {"device_name": place.cpu_name(), "threads": torch.get_num_threads()}
+    return told | {"device_name": cpu_name(), "threads": torch.get_num_threads()}
 
 
 def _side(device: torch.device) -> int:
@@ -198,7 +198,7 @@ def memory_of(device: torch.device) -> int:
     """Bytes of the device's memory, free or not."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    return int((place.places()[0].memory_mib or 0) * MIB)
+    return int((cpu().memory_mib or 0) * MIB)
 
 
 def _host_caches(root: Path = Path("/")) -> int:

@@ -13,40 +13,21 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from breakeven.errors import Mismatch, MismatchOutcome
 from breakeven.runtimes import Evaluation
+from breakeven.runtimes.checks import TINY, Check, Told, check, equal, gathered, native
 from breakeven.runtimes.torch import nets, precision
 from breakeven.runtimes.torch.session import Session, memory_format, open_batches, same_device
 from breakeven.runtimes.torch.tokens import Attention
 from breakeven.runtimes.torch.training import forward, gradients_by, scaler_for
 from breakeven.workloads.layers import forward_flops, parameter_count, training_flops
+from breakeven.workloads.tolerances import DAMPING, PARITY, PARITY_BATCH, SCALE, parity_limits, within
 from breakeven.workloads.weights import Weights, damped
-
-PARITY_BATCH = 8
-"""Samples of the FP64 comparison: enough for batch norm, few enough for ResNet152 in FP64 on a CPU."""
 
 FLOP_BATCH = 2
 """Smallest batch that batch norm trains on where only one pixel is left."""
 
-PARITY = {"fp32": (1e-5, 1e-3), "tf32": (1e-2, 0.2), "fp16": (1e-2, 0.3), "bf16": (5e-2, 0.6)}
-"""(relative loss, gradient relative L2) against FP64. FP32: design.md. The others bound gross errors only:
-they keep 10, 10 and 7 bits of each factor. Seen on an H200, at worst: TF32
-2e-4 and 0.10, BF16 1.3e-2 and 0.38 (ResNet152)."""
-
-DAMPING = 0.05
-"""Factor on the last batch norm of each residual branch in the comparison. Undamped, what FP32 rounds away
-grows from block to block until ReLUs flip: FP32 gradients of ResNet50 and 152 were 1.6 % and 16 % off FP64's,
-which is the net and not the device. Damped, they were 4e-6 and 4.5e-3 off."""
-
-RESIDUAL_GRADIENT = 1e-2
-"""FP32's gradient limit with residual branches: some ReLUs flip even so, each worth about 1e-3."""
-
-SCALE = 1024.0
-
-WORST, TINY = 0.9, 1e-30
+WORST = 0.9
 """Most that one parameter's gradient may be off in any precision: an unrelated one is off by 1 or more."""
-
-Check = dict[str, Any]
 
 
 def run(
@@ -55,23 +36,18 @@ def run(
     observed: Callable[[], Mapping[str, Any]],
 ) -> dict[str, Check]:
     """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    found: dict[str, Check] = {}
-    for name, outcome, check in _checks(session, evaluate, observed):
-        found[name] = check
-        if not check["ok"]:
-            raise Mismatch(outcome, f"{name}: asked {check['asked']}, found {check['found']}")
-    return found
+    return gathered(_checks(session, evaluate, observed))
 
 
 def _checks(
     session: Session,
     evaluate: Callable[[int | None], Evaluation],
     observed: Callable[[], Mapping[str, Any]],
-) -> Iterator[tuple[str, MismatchOutcome, Check]]:
-    net, device = session.training.net, session.device
+) -> Iterator[Told]:
+    net, device, asked = session.training.net, session.device, session.case.tuning.precision
     same_device(net, None, device)
-    yield "parameters", "invalid", _equal(parameter_count(session.model), nets.parameter_count(net))
-    yield "dtype_in_hardware", "precision_mismatch", _hardware(session)
+    yield "parameters", "invalid", equal(parameter_count(session.model), nets.parameter_count(net))
+    yield native(asked, precision.hardware(asked, device))
     probed = _precision(session)
     yield "precision", "precision_mismatch", probed
     yield "training_flops", "invalid", _flops(session)
@@ -84,24 +60,9 @@ def _checks(
         yield "as_eager", "output_mismatch", _as_eager(session, loosest(probed["found"]))
     yield "weights_move", "invalid", _weights_move(session)
     evaluate(1)  # raises Mismatch itself if it builds a graph or runs in training mode
-    yield "evaluation", "invalid", _equal("inference mode", "inference mode")
+    yield "evaluation", "invalid", equal("inference mode", "inference mode")
     facts = observed()  # raises Mismatch if parameters or output are elsewhere
-    yield "device", "device_mismatch", _equal(str(device), facts["output_device"])
-
-
-def _check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
-    return {"asked": asked, "found": found, "ok": ok, "note": note}
-
-
-def _equal(asked: Any, found: Any, note: str | None = None) -> Check:
-    return _check(asked, found, asked == found, note)
-
-
-def _hardware(session: Session) -> Check:
-    """Whether the hardware has the type. Emulation is named, not refused: it is what this device can do."""
-    asked = session.case.tuning.precision
-    native, why = precision.hardware(asked, session.device)
-    return _check(asked, "native" if native else "emulated", True, why)
+    yield "device", "device_mismatch", equal(str(device), facts["output_device"])
 
 
 def _precision(session: Session) -> Check:
@@ -122,7 +83,7 @@ def _precision(session: Session) -> Check:
         or "attention" not in found
         or _rank(found["attention"]["precision"]) <= _rank(asked)
     )
-    return _check(asked, found, ok)
+    return check(asked, found, ok)
 
 
 def _costliest(session: Session) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
@@ -162,12 +123,12 @@ def _flops(session: Session) -> Check:
         with FlopCounterMode(display=False) as counter:
             forward(net, images, labels, session.case.tuning.precision)
         asked = FLOP_BATCH * forward_flops(session.model)
-        return _equal(asked, counter.get_total_flops(), f"forward alone, batch {FLOP_BATCH}")
+        return equal(asked, counter.get_total_flops(), f"forward alone, batch {FLOP_BATCH}")
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         loss, _ = forward(net, images, labels, session.case.tuning.precision)
         loss.backward()
     asked = training_flops(session.model, FLOP_BATCH)
-    return _equal(asked, counter.get_total_flops(), f"forward and backward, batch {FLOP_BATCH}")
+    return equal(asked, counter.get_total_flops(), f"forward and backward, batch {FLOP_BATCH}")
 
 
 def loosest(probed: Mapping[str, Mapping[str, Any]]) -> str:
@@ -189,7 +150,6 @@ def _parity(session: Session, ran: str) -> Check:
     precision_asked = session.case.tuning.precision
     loss, output = forward(here, images.to(session.device), labels.to(session.device), precision_asked)
     reference, _ = forward(there, images.double(), labels, "default")
-    # A power of two that changes no bit of what does not underflow in FP16.
     (loss * SCALE).backward()
     (reference * SCALE).backward()
     same_device(here, output, session.device)
@@ -200,11 +160,9 @@ def _parity(session: Session, ran: str) -> Check:
         "loss": abs(loss.item() / reference.item() - 1),
         "gradient": ((gradient - expected).norm() / expected.norm()).item(),
     }
-    limits = dict(zip(found, PARITY[ran], strict=True))
-    if ran == "fp32" and weights is not session.first_weights:
-        limits["gradient"] = RESIDUAL_GRADIENT
-    ok = all(found[name] <= limit for name, limit in limits.items())
-    return _check(limits, found, ok, f"relative to FP64 on the CPU, batch {PARITY_BATCH}, as {ran}")
+    limits = parity_limits(ran, residual=weights is not session.first_weights)
+    note = f"relative to FP64 on the CPU, batch {PARITY_BATCH}, as {ran}"
+    return check(limits, found, within(limits, found), note)
 
 
 def _as_eager(session: Session, ran: str) -> Check:
@@ -239,12 +197,10 @@ def _as_eager(session: Session, ran: str) -> Check:
         "gradient": _off(gradient, expected),
         "worst": max(_off(a, b) for a, b in pairs),
     }
-    loss, whole = PARITY[ran]
-    if ran == "fp32" and weights is not session.first_weights:
-        whole = RESIDUAL_GRADIENT
-    limits = {"loss": loss, "gradient": whole, "worst": WORST}
-    ok = all(found[name] <= limit for name, limit in limits.items())
-    return _check(limits, found, ok, f"relative to the eager step, batch {work.batch}, as {ran}")
+    limits = parity_limits(ran, residual=weights is not session.first_weights) | {"worst": WORST}
+    return check(
+        limits, found, within(limits, found), f"relative to the eager step, batch {work.batch}, as {ran}"
+    )
 
 
 def _accumulation(session: Session, ran: str) -> Check:
@@ -261,7 +217,7 @@ def _accumulation(session: Session, ran: str) -> Check:
     normed = any(isinstance(m, nn.BatchNorm2d) for m in session.training.net.modules())
     limit, found = PARITY[ran][1], _off(*made)
     note = f"batch norm sees {work.batch // work.recipe.accumulation} samples at a time: another training"
-    return _check(limit, found, normed or found <= limit, note if normed else "relative to the whole batch")
+    return check(limit, found, normed or found <= limit, note if normed else "relative to the whole batch")
 
 
 def _gradient(parameter: torch.Tensor) -> torch.Tensor:
@@ -298,7 +254,7 @@ def _layout(session: Session) -> Check:
         labels,
         session.case.tuning.precision,
     )
-    return _equal(session.case.tuning.layout, last[0] if last else session.case.tuning.layout)
+    return equal(session.case.tuning.layout, last[0] if last else session.case.tuning.layout)
 
 
 def _weights_move(session: Session) -> Check:
@@ -307,7 +263,7 @@ def _weights_move(session: Session) -> Check:
     session.training.step()
     after = list(session.training.net.parameters())
     moved = sum(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
-    return _check("some", f"{moved} of {len(before)} tensors", moved > 0)
+    return check("some", f"{moved} of {len(before)} tensors", moved > 0)
 
 
 def _fresh(session: Session, weights: Weights | None = None) -> nn.Module:

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from breakeven.errors import Mismatch, MismatchOutcome
+from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native, relative_l2
 from breakeven.runtimes.torch import nets, precision, quantized
 from breakeven.runtimes.torch.inference import Session
 from breakeven.runtimes.torch.session import memory_format, same_device
@@ -44,31 +44,17 @@ LEAST = {"fp16": 1e-5, "bf16": 1e-4, "int8": 1e-4, "tf32": 1e-5}
 """Least error that a precision makes: rounding the scores alone to FP16 is 1.4e-4 of each. Below it FP32 ran
 under another name."""
 
-Check = dict[str, Any]
-
 
 def run(session: Session, observed: Callable[[], Mapping[str, Any]]) -> dict[str, Check]:
     """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    found: dict[str, Check] = {}
-    for name, outcome, check in _checks(session, observed):
-        found[name] = check
-        if not check["ok"]:
-            raise Mismatch(outcome, f"{name}: asked {check['asked']}, found {check['found']}")
-    return found
+    return gathered(_checks(session, observed))
 
 
-def _checks(
-    session: Session, observed: Callable[[], Mapping[str, Any]]
-) -> Iterator[tuple[str, MismatchOutcome, Check]]:
+def _checks(session: Session, observed: Callable[[], Mapping[str, Any]]) -> Iterator[Told]:
     asked, device = session.case.tuning.precision, session.device
     same_device(session.net, None, device)
-    yield "parameters", "invalid", _equal(parameter_count(session.model), nets.parameter_count(session.net))
-    native, why = precision.hardware(asked, device)
-    yield (
-        "dtype_in_hardware",
-        "precision_mismatch",
-        _check(asked, "native" if native else "emulated", True, why),
-    )
+    yield "parameters", "invalid", equal(parameter_count(session.model), nets.parameter_count(session.net))
+    yield native(asked, precision.hardware(asked, device))
     session.build()
     session.step()
     ran, probed = _precision(session)
@@ -76,12 +62,12 @@ def _checks(
     yield "forward_flops", "invalid", _flops(session)
     yield "evaluation", "invalid", _inference_mode(session)
     facts = observed()  # raises Mismatch if parameters or output are elsewhere
-    yield "device", "device_mismatch", _equal(str(device), facts["device"])
+    yield "device", "device_mismatch", equal(str(device), facts["device"])
     yield "layout", "invalid", _layout(session, facts)
     yield from _answers(session, ran)
 
 
-def _answers(session: Session, ran: str) -> Iterator[tuple[str, MismatchOutcome, Check]]:
+def _answers(session: Session, ran: str) -> Iterator[Told]:
     """What the calls that are timed say about real images, against FP64 and against FP32."""
     images = data.normalized(session.known, session.test.images[: _agreement_images(session)])
     scores = session.scores(images).numpy()
@@ -97,38 +83,29 @@ def _answers(session: Session, ran: str) -> Iterator[tuple[str, MismatchOutcome,
         note = f"top-1 of {len(images)} images against FP32 on the CPU; {weights}"
         trained = session.case.work.weights is not None
         least = least_agreement(ran, len(images), trained=trained)
-        yield "agreement", "output_mismatch", _check(least, same, same >= least, note)
-    error = _off(scores, plain)
+        yield "agreement", "output_mismatch", check(least, same, same >= least, note)
+    error = relative_l2(scores, plain)
     note = f"relative L2 of the scores of {len(images)} images against FP32 on the CPU"
     yield (
         "output_error",
         "output_mismatch",
-        _check(OUTPUT_ERROR[ran], error, error <= OUTPUT_ERROR[ran], note),
+        check(OUTPUT_ERROR[ran], error, error <= OUTPUT_ERROR[ran], note),
     )
     if session.known.labelled:
         labels = session.test.labels[: len(images)]
         found, expected = (float((s.argmax(1) == labels).mean()) for s in (scores, plain))
         note = f"asked is FP32's on the same {len(images)} images; {weights}"
-        yield "accuracy", "output_mismatch", _check(expected, found, True, note)
+        yield "accuracy", "output_mismatch", check(expected, found, True, note)
 
 
 def _agreement_images(session: Session) -> int:
     """How many test images, from the first on, are answered twice; fewer where the set is smaller."""
     if models.translates(session.case.work.model):
         return TRANSLATED_IMAGES
-    native, _ = precision.hardware(session.case.tuning.precision, session.device)
-    if not native:
+    if not precision.hardware(session.case.tuning.precision, session.device)[0]:
         return EMULATED_IMAGES
     affordable = int(AGREEMENT_FLOPS / forward_flops(session.model))
     return min(AGREEMENT_IMAGES, max(AGREEMENT_LEAST, affordable))
-
-
-def _check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
-    return {"asked": asked, "found": found, "ok": ok, "note": note}
-
-
-def _equal(asked: Any, found: Any, note: str | None = None) -> Check:
-    return _check(asked, found, asked == found, note)
 
 
 def _precision(session: Session) -> tuple[str, Check]:
@@ -147,7 +124,7 @@ def _precision(session: Session) -> tuple[str, Check]:
         # A layer may be left in FP32 by the rules of the quantiser; none at all is another precision.
         ok = all(made[kind] > 0 for kind, n in wanted.items() if n)
         note = "layers that run as INT8 kernels, of all layers with products but attention's own"
-        return "int8", _check(wanted, made, ok, note)
+        return "int8", check(wanted, made, ok, note)
     found: dict[str, dict[str, Any]] = {}
     dtype = precision.whole_dtype(asked)
     for name, (module, shape) in _costliest(session).items():
@@ -167,7 +144,7 @@ def _precision(session: Session) -> tuple[str, Check]:
     names = {name: probed["precision"] for name, probed in found.items()}
     settable = {name: value for name, value in names.items() if name != "attention"}
     ran = next((name for name in reversed(OUTPUT_ERROR) if name in names.values()), "bf16")
-    return ran, _check(asked, found, precision.agrees(asked, settable))
+    return ran, check(asked, found, precision.agrees(asked, settable))
 
 
 def _costliest(session: Session) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
@@ -197,44 +174,36 @@ def _flops(session: Session) -> Check:
         net = nets.Net(session.model).eval()
         with FlopCounterMode(display=False) as counter:
             net(torch.empty(1, *session.model.input_shape))
-    return _equal(forward_flops(session.model), counter.get_total_flops(), "forward, one image")
+    return equal(forward_flops(session.model), counter.get_total_flops(), "forward, one image")
 
 
 def _inference_mode(session: Session) -> Check:
     output = session.seen.output
     right = output is not None and not output.requires_grad and not session.net.training
-    return _equal("inference mode", "inference mode" if right else "training or gradients")
+    return equal("inference mode", "inference mode" if right else "training or gradients")
 
 
 def _layout(session: Session, facts: Mapping[str, Any]) -> Check:
     found = facts["weights_layout"]
     asked = session.case.tuning.layout
     if session.case.tuning.compile_mode is not None:
-        return _check(
+        return check(
             asked, found, found in (asked, None), "of the weights given to the compiler, which may choose"
         )
-    return _check(asked, found, found in (asked, None))
+    return check(asked, found, found in (asked, None))
 
 
 def _output(scores: NDArray[np.float64], exact: NDArray[np.float64], ran: str) -> Check:
-    error = _off(scores, exact)
+    error = relative_l2(scores, exact)
     found = {"relative_l2": error, "max_abs": float(np.abs(scores - exact).max())}
     note = f"scores of {len(exact)} images against FP64 of the declared layers, as {ran}"
-    ok = bool(np.isfinite(scores).all()) and error <= OUTPUT_ERROR[ran]
-    return _check({"relative_l2": OUTPUT_ERROR[ran]}, found, ok, note)
+    return check({"relative_l2": OUTPUT_ERROR[ran]}, found, error <= OUTPUT_ERROR[ran], note)
 
 
 def _rough_enough(output: Check, ran: str) -> Check:
     """Whether the scores are as far off as the precision must make them: exact ones are another's."""
     least, error = LEAST.get(ran, 0.0), output["found"]["relative_l2"]
-    return _check(f"at least {least:g}", error, not error < least, f"error of the scores, as {ran}")
-
-
-def _off(scores: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """Relative L2; infinite where a score is not finite."""
-    if not np.isfinite(scores).all():
-        return float("inf")
-    return float(np.linalg.norm(scores - expected) / np.linalg.norm(expected))
+    return check(f"at least {least:g}", error, not error < least, f"error of the scores, as {ran}")
 
 
 def _fp32_scores(session: Session, images: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -4,10 +4,8 @@ Knows nothing about models, data or training.
 """
 
 import os
-import platform
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,8 +13,7 @@ import torch
 from breakeven.errors import Unsupported
 from breakeven.records.case import Device
 from breakeven.runtimes import Place
-
-MIB = 1024 * 1024
+from breakeven.runtimes.host import MIB, cpu, cpu_name
 
 
 def resolve(device: Device) -> torch.device:
@@ -117,25 +114,13 @@ def facts(device: torch.device) -> dict[str, Any]:
 
 def places() -> tuple[Place, ...]:
     """The CPU and every CUDA device that torch sees."""
-    host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / MIB
-    found = [Place(label="cpu", name=cpu_name(), memory_mib=host)]
+    found = [cpu()]
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(index)
         found.append(
             Place(label=f"cuda:{index}", name=properties.name, memory_mib=properties.total_memory / MIB)
         )
     return tuple(found)
-
-
-def cpu_name() -> str:
-    """The processor's own name; platform.processor() is empty or an architecture on Linux."""
-    listing = Path("/proc/cpuinfo")
-    lines = listing.read_text(errors="replace").splitlines() if listing.exists() else []
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == "model name" and value.strip():
-            return value.strip()
-    return platform.processor() or platform.machine()
 
 
 def counters() -> dict[str, int]:

@@ -15,7 +15,7 @@ from torch.profiler import profile as profiler
 
 from breakeven.records.profile import Operator
 from breakeven.runtimes import Drive, Profile, traces
-from breakeven.runtimes.torch.place import MIB
+from breakeven.runtimes.host import MIB
 
 STEP = "breakeven::step"
 """The annotation around each step, in the trace; it is no row, for it holds all the others."""

@@ -12,22 +12,21 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from breakeven.errors import Mismatch, MismatchOutcome
 from breakeven.runtimes import Evaluation
+from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native
 from breakeven.runtimes.torch import input, nets, precision
-from breakeven.runtimes.torch.checks import PARITY, RESIDUAL_GRADIENT, loosest
+from breakeven.runtimes.torch.checks import loosest
 from breakeven.runtimes.torch.session import loading, memory_format, same_device
 from breakeven.runtimes.torch.translation import Four, Nets, discriminator_loss, generator_loss
 from breakeven.workloads import cyclegan
 from breakeven.workloads.layers import trained_parameter_count, training_flops
+from breakeven.workloads.tolerances import parity_limits, within
 
 if TYPE_CHECKING:
     from breakeven.runtimes.torch.translated import Session
 
 PARITY_SIDE = 64
 """Extents of the images compared with FP64, cut from real ones: a step of 128x128 takes two cores 20 s."""
-
-Check = dict[str, Any]
 
 
 def run(
@@ -36,26 +35,19 @@ def run(
     observed: Callable[[], Mapping[str, Any]],
 ) -> dict[str, Check]:
     """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    found: dict[str, Check] = {}
-    for name, outcome, check in _checks(session, evaluate, observed):
-        found[name] = check
-        if not check["ok"]:
-            raise Mismatch(outcome, f"{name}: asked {check['asked']}, found {check['found']}")
-    return found
+    return gathered(_checks(session, evaluate, observed))
 
 
 def _checks(
     session: Session,
     evaluate: Callable[[int | None], Evaluation],
     observed: Callable[[], Mapping[str, Any]],
-) -> Iterator[tuple[str, MismatchOutcome, Check]]:
+) -> Iterator[Told]:
     case, net, device = session.case, session.training.net, session.device
     same_device(net, None, device)
     counts = trained_parameter_count(session.whole), nets.parameter_count(net)
-    yield "parameters", "invalid", _equal(*counts)
-    native, why = precision.hardware(case.tuning.precision, device)
-    found = "native" if native else "emulated"
-    yield "dtype_in_hardware", "precision_mismatch", _check(case.tuning.precision, found, True, why)
+    yield "parameters", "invalid", equal(*counts)
+    yield native(case.tuning.precision, precision.hardware(case.tuning.precision, device))
     probed = _precision(session)
     yield "precision", "precision_mismatch", probed
     ran = loosest(probed["found"])
@@ -66,19 +58,11 @@ def _checks(
         yield "as_eager", "output_mismatch", _as_eager(session, ran)
     yield "weights_move", "invalid", _weights_move(session)
     evaluate(1)  # raises Mismatch itself if it builds a graph or runs in training mode
-    yield "evaluation", "invalid", _equal("inference mode", "inference mode")
+    yield "evaluation", "invalid", equal("inference mode", "inference mode")
     facts = observed()  # raises Mismatch if parameters or output are elsewhere
-    yield "device", "device_mismatch", _equal(str(device), facts["output_device"])
+    yield "device", "device_mismatch", equal(str(device), facts["output_device"])
     layout = facts["weights_layout"]
-    yield "layout", "invalid", _check(case.tuning.layout, layout, layout in (case.tuning.layout, None))
-
-
-def _check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
-    return {"asked": asked, "found": found, "ok": ok, "note": note}
-
-
-def _equal(asked: Any, found: Any, note: str | None = None) -> Check:
-    return _check(asked, found, asked == found, note)
+    yield "layout", "invalid", check(case.tuning.layout, layout, layout in (case.tuning.layout, None))
 
 
 def _precision(session: Session) -> Check:
@@ -95,7 +79,7 @@ def _precision(session: Session) -> Check:
         )
     names = {name: probed["precision"] for name, probed in found.items()}
     ok = precision.agrees(case.tuning.precision, names)
-    return _check(case.tuning.precision, found, ok, "of one convolution each; transposed ones are not probed")
+    return check(case.tuning.precision, found, ok, "of one convolution each; transposed ones are not probed")
 
 
 def _costliest(session: Session, name: str) -> tuple[nn.Module, tuple[int, ...]]:
@@ -122,7 +106,7 @@ def _flops(session: Session) -> Check:
         real = torch.empty(1, *session.whole.input_shape)
         _gradients(session, (g_ab, g_ba, d_a, d_b), real, real, "default")
     found = counter.get_total_flops()
-    return _equal(training_flops(session.whole), found, "forward and backward, one pair")
+    return equal(training_flops(session.whole), found, "forward and backward, one pair")
 
 
 def _gradients(
@@ -158,17 +142,14 @@ def _parity(session: Session, ran: str) -> Check:
     exact = _gradients(session, there.nets(), pair[0].double(), pair[1].double(), "default")
     found = _compared(losses, exact, here, there)
     limits = _limits(ran)
-    ok = all(found[name] <= limits[name] for name in found)
+    ok = within(limits, found)
     note = f"relative to FP64 on the CPU, one pair of {PARITY_SIDE}x{PARITY_SIDE} pixels, as {ran}"
-    return _check(limits, found, ok, note)
+    return check(limits, found, ok, note)
 
 
 def _limits(ran: str) -> dict[str, float]:
-    loss, gradient = PARITY[ran]
-    # Residual blocks: some ReLUs flip.
-    gradient = RESIDUAL_GRADIENT if ran == "fp32" else gradient
-    names = ("generators", "discriminators")
-    return {f"{name}_loss": loss for name in names} | {f"{name}_gradient": gradient for name in names}
+    each = parity_limits(ran, residual=True)
+    return {f"{net}_{name}": each[name] for name in each for net in ("generators", "discriminators")}
 
 
 def _compared(
@@ -221,7 +202,7 @@ def _as_eager(session: Session, ran: str) -> Check:
     limits = _limits(ran)
     # The generators' update comes first, but the images that discriminators see are those from before it.
     ok = all(found[name] <= limits[name] for name in found)
-    return _check(limits, found, ok, f"relative to the eager step, batch {case.work.batch}, as {ran}")
+    return check(limits, found, ok, f"relative to the eager step, batch {case.work.batch}, as {ran}")
 
 
 def _weights_move(session: Session) -> Check:
@@ -238,4 +219,4 @@ def _weights_move(session: Session) -> Check:
             for old, new in zip(copies[name], four.get_submodule(name).state_dict().values(), strict=True)
         )
     ]
-    return _equal(list(cyclegan.NETS), moved)
+    return equal(list(cyclegan.NETS), moved)

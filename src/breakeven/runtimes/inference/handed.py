@@ -1,6 +1,6 @@
-"""A built net as `Prepared`: what ONNX Runtime and OpenVINO hand to the timing loop alike.
+"""A built net as `Prepared`: what runtimes that are given a whole net hand to the timing loop alike.
 
-Knows nothing about either, nor about clocks.
+Knows nothing about any of them, nor about clocks.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from breakeven.errors import Mismatch, Unsupported
+from breakeven.errors import Unsupported
 from breakeven.runtimes import Evaluation, Prepared
-from breakeven.runtimes.onnx.fidelity import Check, Told, check, fidelity, relative_l2
-from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, all_logits
+from breakeven.runtimes.checks import Check, Told, check, equal, gathered, relative_l2
+from breakeven.runtimes.inference.fidelity import fidelity
+from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, all_logits
 from breakeven.workloads.data import normalized
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.order import order_hash
@@ -96,7 +97,7 @@ def handed_over(inputs: Inputs, making: Making) -> Prepared:
         next_epoch=lambda: None,
         evaluate=lambda n: _evaluate(inputs, running.net.logits, n),
         losses=tuple,
-        checks=lambda: checks(inputs, making, running.net),
+        checks=lambda: gathered(_told(inputs, making, running.net)),
         observed=lambda: running.net.observed(),
         counters=lambda: {"builds": running.builds},
         memory=dict,
@@ -116,20 +117,9 @@ def _no_state(folder: Path) -> None:
     raise Unsupported("inference has no training state")
 
 
-def checks(inputs: Inputs, making: Making, net: Net) -> Mapping[str, Check]:
-    """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    found: dict[str, Check] = {}
-    for name, outcome, told in _told(inputs, making, net):
-        found[name] = told
-        if not told["ok"]:
-            raise Mismatch(outcome, f"{name}: asked {told['asked']}, found {told['found']}")
-    return found
-
-
 def _told(inputs: Inputs, making: Making, net: Net) -> Iterator[Told]:
-    declared = parameter_count(inputs.model)
     given = sum(array.size for name, array in inputs.weights.items() if ".running_" not in name)
-    yield "parameters", "invalid", check(declared, given, declared == given)
+    yield "parameters", "invalid", equal(parameter_count(inputs.model), given)
     yield from making.own_checks(net)
     ran = making.ran(net)
     yield "timed_calls", "output_mismatch", _timed_calls(inputs, net, OUTPUT_ERROR[ran])

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from breakeven.errors import MismatchOutcome
-from breakeven.runtimes.onnx.inputs import Images, Inputs, Logits, all_logits
+from breakeven.runtimes.checks import HUGE, Check, Told, check, relative_l2
+from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, all_logits
 from breakeven.workloads.layers import Conv2d, Linear, Model, forward_flops, leaves
 from breakeven.workloads.reference import logits
 from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement
-
-Check = dict[str, Any]
-Told = tuple[str, MismatchOutcome, Check]
 
 OUTPUT_IMAGES = 4
 """Images whose logits are compared with FP64's, which NumPy computes at about 1 GFLOP/s."""
@@ -25,17 +21,10 @@ AGREEMENT_IMAGES = 1024
 AGREEMENT_FLOPS = 2e12
 """Limit of what FP32 computes for the agreement, about half a minute on two cores, but 64 images at least."""
 
-HUGE = float(np.finfo(np.float64).max)
-"""Stands for an error that is infinite or no number, as a record holds neither."""
-
 
 def weighted(model: Model) -> int:
     """Declared layers that multiply by weights: what INT8 has to reach; attention multiplies activations."""
     return sum(isinstance(leaf, Conv2d | Linear) for leaf in leaves(model.nodes))
-
-
-def check(asked: Any, found: Any, ok: bool, note: str | None = None) -> Check:
-    return {"asked": asked, "found": found, "ok": ok, "note": note}
 
 
 def fidelity(inputs: Inputs, ran: str, run: Logits, exact: Logits, exact_batch: int) -> Iterator[Told]:
@@ -61,13 +50,6 @@ def fidelity(inputs: Inputs, ran: str, run: Logits, exact: Logits, exact_batch: 
     if inputs.known.labelled:
         found = {name: float(np.mean(made.argmax(1) == right)) for name, made in _named(mine, theirs)}
         yield "accuracy", "output_mismatch", check(found["fp32"], found["case"], True, f"{n} images")
-
-
-def relative_l2(found: NDArray[np.floating], expected: NDArray[np.floating]) -> float:
-    """|found - expected| / |expected| over all logits; HUGE if any is not a number."""
-    if not np.isfinite(found).all():
-        return HUGE
-    return float(np.linalg.norm(found.astype(np.float64) - expected) / np.linalg.norm(expected))
 
 
 def _named(mine: Images, theirs: Images) -> tuple[tuple[str, Images], ...]:

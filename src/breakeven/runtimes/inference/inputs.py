@@ -1,6 +1,6 @@
 """What an inference case computes with, before any runtime: model, weights, batches, calibration images.
 
-Knows nothing about ONNX: NumPy arrays in, NumPy arrays out.
+Knows nothing about frameworks: NumPy arrays in, NumPy arrays out.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.errors import Unsupported, UserError
-from breakeven.records.case import Case, Work
+from breakeven.errors import Unsupported
+from breakeven.records.case import Case
 from breakeven.workloads import data, models, order, sources
 from breakeven.workloads.calibration import RECIPE, images
 from breakeven.workloads.data import DataEntry, DataSet
+from breakeven.workloads.fitting import misfits
 from breakeven.workloads.layers import Attention, Model, leaves
 from breakeven.workloads.weights import Weights
 
@@ -90,26 +91,12 @@ def not_possible(case: Case) -> Iterator[str]:
     yield from (reason for reason, holds in told.items() if holds)
     if tuning.precision == "int8":
         yield from _bad_calibration(tuning.calibration or CALIBRATION)
-    yield from unknown_work(work)
+    yield from misfits(work)
 
 
 def _bad_calibration(text: str) -> Iterator[str]:
     if RECIPE.fullmatch(text) is None:
         yield f"no calibration {text!r}: use minmax/IMAGES/train, such as {CALIBRATION}"
-
-
-def unknown_work(work: Work) -> Iterator[str]:
-    try:
-        known = data.entry(work.data)
-        models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    except UserError as error:
-        yield str(error)
-        return
-    if work.num_classes < known.classes:
-        yield f"{work.data} has {known.classes} classes, the model {work.num_classes}"
-    if work.input_shape != known.shape:
-        has, asked = ("x".join(map(str, shape)) for shape in (known.shape, work.input_shape))
-        yield f"{work.data} has images of {has}, not {asked}"
 
 
 def calibration_images(inputs: Inputs) -> Images:
