@@ -15,7 +15,7 @@ from breakeven.records.case import applicable
 from breakeven.records.lines import Attempt, Ceiling, Check
 from breakeven.records.tuning import preset
 from breakeven.runner.child import classify
-from breakeven.runtimes import load
+from breakeven.runtimes import bits, load
 from breakeven.workloads.layers import Conv2d, forward_flops, layer_costs, training_flops
 from breakeven.workloads.models import model
 from runtimes.torch_cases import case
@@ -93,11 +93,11 @@ def test_r22_the_probe_reads_what_the_unit_keeps(unit: str, monkeypatch: pytest.
         name: precision.probe(layer, shape, precision="fp32", device=cpu)
         for name, (layer, shape) in layers.items()
     }
-    low, high = precision.BITS[unit]
+    low, high = bits.BITS[unit]
     for probe in found.values():
         assert probe["precision"] == unit and low <= probe["bits"] <= high
     names = {name: probe["precision"] for name, probe in found.items()}
-    assert precision.agrees("fp32", names) is (unit == "fp32")
+    assert bits.same("fp32", names) is (unit == "fp32")
     assert precision.read_back() == claimed
 
 

@@ -89,7 +89,7 @@ def test_relu6_has_torch_gradients_at_its_corners() -> None:
 def test_the_probe_tells_planted_precisions(kind: Any, bits: int, name: str) -> None:
     from ml_dtypes import bfloat16
 
-    from breakeven.runtimes.jax import precision
+    from breakeven.runtimes.bits import kept
 
     def product(values: Any) -> Any:
         if kind == "tf32":  # rounds to 10 bits, with the range of FP32
@@ -98,13 +98,13 @@ def test_the_probe_tells_planted_precisions(kind: Any, bits: int, name: str) -> 
         with np.errstate(over="ignore"):
             return values.astype(bfloat16 if kind == "bfloat16" else kind).astype(np.float64)
 
-    assert precision.kept(product, 5) == (bits, name)
+    assert kept(product, 5) == (bits, name)
 
 
 def test_the_costliest_layers_are_found() -> None:
-    from breakeven.runtimes.jax import precision
+    from breakeven.runtimes import bits
 
-    found = precision.costliest(models.model("vit-tiny"))
+    found = bits.costliest(models.model("vit-tiny"))
     assert {name: leaf.name for name, (leaf, _) in found.items()} == {
         "conv": "patch_embed.proj",
         "matmul": "blocks.0.mlp.fc1",

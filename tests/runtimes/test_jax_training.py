@@ -16,6 +16,7 @@ from breakeven.errors import Unsupported
 from breakeven.records.case import Recipe
 from breakeven.workloads import data
 from breakeven.workloads.order import apply_augmentation
+from breakeven.workloads.splits import Split
 
 from . import torch_cases
 from .jax_cases import SMALL, TUNINGS, train
@@ -80,19 +81,13 @@ def test_running_statistics_move_as_torch_moves_them() -> None:
 def test_both_ways_make_the_declared_batches_bit_for_bit() -> None:
     from breakeven.runtimes.jax import input
 
-    split = input.Split(
-        data=data.load("digits", "train"),
-        known=data.entry("digits"),
-        seed=5,
-        augment=True,
-        channels_last=True,
-    )
+    split = Split(data=data.load("digits", "train"), known=data.entry("digits"), seed=5, augment=True)
     rows, table = split.order(1)[:16], split.offsets(1)
     assert table is not None
     declared = apply_augmentation(split.data.images[rows], table[rows])
     assert np.array_equal(input.cropped(split.data.images[rows], table[rows]), declared)
-    images, labels = split.batch(rows, table)
-    there = input.resident(split, jax.devices("cpu")[0])
+    images, labels = input.batch_of(split, rows, table, channels_last=True)
+    there = input.resident(split, jax.devices("cpu")[0], channels_last=True)
     cut = jax.jit(lambda data, rows: input.cut(data, rows, channels_last=True))
     found, right = cut(there, input.columns(split, 1)[:, :16])
     assert np.array_equal(np.asarray(found), images)

@@ -16,6 +16,7 @@ from breakeven.runner.study import load_study
 from breakeven.runtimes import load
 from breakeven.workloads import cyclegan, data, models
 from breakeven.workloads.schedule import learning_rate
+from breakeven.workloads.splits import Split
 from breakeven.workloads.weights import declared_shapes
 
 pytestmark = pytest.mark.framework
@@ -48,7 +49,6 @@ def one_thread() -> Iterator[None]:
 
 
 def splits(recipe: Recipe, batch: int) -> tuple[Any, Any]:
-    from breakeven.runtimes.torch import input
 
     known, digits = data.entry("digits"), data.load("digits", "train")
     made = []
@@ -61,7 +61,7 @@ def splits(recipe: Recipe, batch: int) -> tuple[Any, Any]:
         )
         own = dataclasses.replace(known, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
         seed = cyclegan.domain_seed(SEED, domain)
-        made.append(input.split_of(few, own, seed=seed, augment=recipe.augment == "crop-flip"))
+        made.append(Split(data=few, known=own, seed=seed, augment=recipe.augment == "crop-flip"))
     return made[0], made[1]
 
 
@@ -168,7 +168,7 @@ def images_of(split: Any, epoch: int, step: int, batch: int) -> Any:
     from breakeven.workloads.order import apply_augmentation
 
     chosen = split.order(epoch)[step * batch : (step + 1) * batch]
-    images = split.images[chosen]
+    images = split.data.images[chosen]
     table = split.offsets(epoch)
     if table is not None:
         images = apply_augmentation(images, table[chosen])

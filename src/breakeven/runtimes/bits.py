@@ -44,21 +44,30 @@ def probed(leaf: layers.Leaf, shape: Shape, rows: int, product: Product) -> tupl
     """
     place = _place(leaf, shape)
 
-    def response(values: NDArray[np.float64]) -> list[float]:
+    def response(values: NDArray[np.float64]) -> NDArray[np.floating]:
         x: Any = np.zeros((rows, *shape), np.float32)
         if isinstance(leaf, layers.Attention):
             # Query and key agree so well that the softmax of the scores is 1 and zeros.
             x[:, 0, 0] = x[:, 0, shape[1] // 3] = CERTAIN
         x[(slice(None), *place)] = values
-        out = product(x)
-        return [float(value) for value in out.reshape(rows, -1)[:, 0]]
+        return product(x).reshape(rows, -1)[:, 0]
 
+    return kept(response, rows)
+
+
+def kept(
+    response: Callable[[NDArray[np.float64]], NDArray[np.floating]], rows: int
+) -> tuple[int, str | None]:
+    """Mantissa bits of its input that `response` keeps, and that precision's name.
+
+    It takes `rows` values and returns each of them times 1, by the arithmetic in question.
+    """
     bits = 0
     for first in range(1, PROBE_BITS + 1, rows):
         exponents = np.arange(first, min(first + rows, PROBE_BITS + 1))
         values = np.ones(rows)
         values[: len(exponents)] = 1 + 2.0**-exponents
-        for k, value in zip(exponents.tolist(), response(values), strict=False):
+        for k, value in zip(exponents.tolist(), response(values).tolist(), strict=False):
             if k == bits + 1 and abs(value - (1 + 2.0**-k)) <= 2.0 ** -(k + 2):
                 bits = k
     return bits, classify(bits, not np.isfinite(response(np.full(rows, FP16_OVERFLOW))).all())
@@ -95,25 +104,27 @@ def classify(bits: int, overflows: bool) -> str | None:
     return None
 
 
-def agrees(asked: str, found: Mapping[str, str | None]) -> bool:
-    """Whether probed precisions are what was asked. `default` is whatever the framework does: always true.
+def same(asked: str, found: Mapping[str, str | None]) -> bool:
+    """Whether probed precisions are what was asked. `default` is whatever the framework does: always true."""
+    return asked == "default" or all(name == asked for name in found.values())
 
-    Attention may be finer than asked, not rougher: fused kernels need not follow the settings.
-    """
-    if asked == "default":
-        return True
+
+def agrees(asked: str, found: Mapping[str, str | None]) -> bool:
+    """As `same`, but attention may be finer than asked, not rougher: a fused kernel follows no settings."""
     others = {kind: name for kind, name in found.items() if kind != "attention"}
-    finer = [
-        None if name is None else list(BITS).index(name) <= list(BITS).index(asked) for name in found.values()
-    ]
-    return all(name == asked for name in others.values()) and all(finer)
+    return same(asked, others) and (
+        asked == "default" or "attention" not in found or rank(found["attention"]) <= rank(asked)
+    )
+
+
+def rank(name: str | None) -> int:
+    """How rough a precision is; one that nobody knows is rougher than all."""
+    return list(BITS).index(name) if name in BITS else len(BITS)
 
 
 def roughest(found: Mapping[str, str | None]) -> str:
     """The roughest precision that the probes found: what parity can be held to."""
-    if None in found.values():
-        return "bf16"
-    return next((name for name in reversed(BITS) if name in found.values()), "fp32")
+    return min(found.values(), key=lambda name: -rank(name), default="fp32") or "bf16"
 
 
 def on_cpu(precision: str) -> tuple[bool, str]:

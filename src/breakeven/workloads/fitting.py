@@ -5,9 +5,10 @@ Knows nothing about runtimes, nor about what is on this machine.
 
 from collections.abc import Iterator
 
-from breakeven.errors import UserError
+from breakeven.errors import Unsupported, UserError
 from breakeven.records.case import Work
 from breakeven.workloads import data, models
+from breakeven.workloads.data import DataEntry
 
 
 def misfits(work: Work) -> Iterator[str]:
@@ -28,3 +29,11 @@ def misfits(work: Work) -> Iterator[str]:
     if work.input_shape != known.shape:
         here, asked = ("x".join(map(str, shape)) for shape in (known.shape, work.input_shape))
         yield f"{work.data} has images of {here}, not {asked}"
+
+
+def known_data(work: Work) -> DataEntry:
+    """The catalog's entry of a work's data. Raises Unsupported where that is of another version."""
+    known = data.entry(work.data)
+    if work.data_version != known.version or work.data_hash not in (None, known.identity):
+        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
+    return known

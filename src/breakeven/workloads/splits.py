@@ -5,14 +5,16 @@ Knows nothing about frameworks: NumPy arrays that every runtime only applies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.workloads import order
+from breakeven.records.case import Work
+from breakeven.workloads import data, order
 from breakeven.workloads.data import DataEntry, DataSet, normalized
+from breakeven.workloads.fitting import known_data
 
 HASHED_EPOCHS = 2
 """Orders and augmentation tables of the first epochs that hashes cover: one would miss a frozen epoch."""
@@ -55,9 +57,22 @@ class Split:
         chosen = self.order(0)[:n]
         return normalized(self.known, self.data.images[chosen]), self.data.labels[chosen]
 
-    def hashes(self) -> Mapping[str, str]:
-        """Of the orders of the first epochs and, where images are augmented, of their tables."""
-        epochs = range(HASHED_EPOCHS)
-        found = {"order": order.order_hash(np.concatenate([self.order(epoch) for epoch in epochs]))}
-        tables = [table for table in map(self.offsets, epochs) if table is not None]
-        return found | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})
+
+def of(work: Work) -> tuple[Split, Split]:
+    """(training's split, the test split) of a work. Raises Unsupported where its data are others here."""
+    assert work.recipe is not None
+    known, augment = known_data(work), work.recipe.augment == "crop-flip"
+    train, test = data.load(work.data, "train"), data.load(work.data, "test")
+    return (
+        Split(data=train, known=known, seed=work.seed, augment=augment),
+        Split(data=test, known=known, seed=None, augment=False),
+    )
+
+
+def hashes(splits: Sequence[Split]) -> Mapping[str, str]:
+    """Of the orders of the first epochs and, where images are augmented, of their tables."""
+    epochs = range(HASHED_EPOCHS)
+    orders = [split.order(epoch) for split in splits for epoch in epochs]
+    tables = [table for split in splits for table in map(split.offsets, epochs) if table is not None]
+    found = {"order": order.order_hash(np.concatenate(orders))}
+    return found | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})

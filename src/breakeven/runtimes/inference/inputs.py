@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.errors import Unsupported
 from breakeven.records.case import Case
 from breakeven.workloads import data, models, order, sources
 from breakeven.workloads.calibration import RECIPE, images
 from breakeven.workloads.data import DataEntry, DataSet
-from breakeven.workloads.fitting import misfits
+from breakeven.workloads.fitting import known_data, misfits
 from breakeven.workloads.layers import Attention, Model, leaves
 from breakeven.workloads.weights import Weights
 
@@ -59,9 +58,7 @@ class Inputs:
 def inputs_of(case: Case) -> Inputs:
     """Loads and verifies what the case needs. Raises Unsupported where this machine lacks it."""
     work = case.work
-    known = data.entry(work.data)
-    if work.data_version != known.version or work.data_hash not in (None, known.identity):
-        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
+    known = known_data(work)
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     return Inputs(
         case=case,

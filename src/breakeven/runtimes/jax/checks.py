@@ -10,12 +10,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from breakeven.runtimes import Evaluation
+from breakeven.runtimes import Evaluation, bits
 from breakeven.runtimes.checks import TINY, Check, Told, check, equal, gathered, native
-from breakeven.runtimes.jax import nets, precision, training
+from breakeven.runtimes.jax import input, nets, precision, training
 from breakeven.runtimes.jax.nets import Arrays
 from breakeven.runtimes.jax.session import Session, device_label
 from breakeven.runtimes.jax.training import Plan
+from breakeven.workloads.data import normalized
 from breakeven.workloads.layers import leaves, parameter_count
 from breakeven.workloads.order import apply_augmentation
 from breakeven.workloads.tolerances import DAMPING, PARITY_BATCH, parity_limits, within
@@ -42,8 +43,8 @@ def _told(
     yield native(asked, precision.hardware(asked, session.device))
     probed = probes(session.case.work.batch, asked, plan, np.float32, session.device)
     names = {name: each["precision"] for name, each in probed.items()}
-    yield "precision", "precision_mismatch", check(asked, probed, precision.agrees(asked, names))
-    ran = precision.roughest(names)
+    yield "precision", "precision_mismatch", check(asked, probed, bits.same(asked, names))
+    ran = precision.roughest(probed)
     yield "one_step_parity", "output_mismatch", _parity(session, ran)
     yield "as_declared", "output_mismatch", _as_declared(session, ran)
     yield "weights_move", "invalid", _weights_move(session)
@@ -60,14 +61,15 @@ def probes(
     """Bits that the costliest convolution, matrix product and attention keep at their real shapes."""
     return {
         name: precision.probe(leaf, shape, batch, how=plan.how, weights_type=weights_type, device=device)
-        for name, (leaf, shape) in precision.costliest(plan.model).items()
+        for name, (leaf, shape) in bits.costliest(plan.model).items()
     }
 
 
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
     split, plan = session.training.split, session.plan
-    images, labels = split.batch(split.order(0)[:PARITY_BATCH], None)
+    first, last = split.order(0)[:PARITY_BATCH], plan.how.channels_last
+    images, labels = input.batch_of(split, first, None, channels_last=last)
     weights = _damped(session)
     loss, gradient = _differentiated(plan, weights, images, labels, session.device, plan.dtype)
     with jax.enable_x64(True):
@@ -95,8 +97,7 @@ def _as_declared(session: Session, ran: str) -> Check:
     declared = split.data.images[rows]
     if table is not None:
         declared = apply_augmentation(declared, table[rows])
-    scaled = (declared.astype(np.float32) / np.float32(255) - split.mean) / split.std
-    images = nets.in_layout(scaled, channels_last=plan.how.channels_last)
+    images = nets.in_layout(normalized(split.known, declared), channels_last=plan.how.channels_last)
     labels = split.data.labels[rows].astype(np.int32)
     expected_loss, expected = _differentiated(plan, weights, images, labels, session.device, plan.dtype)
     made.compile()

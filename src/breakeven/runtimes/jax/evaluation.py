@@ -15,6 +15,7 @@ from breakeven.runtimes import Evaluation
 from breakeven.runtimes.jax import input, nets
 from breakeven.runtimes.jax.nets import Array, Arrays
 from breakeven.runtimes.jax.training import Plan, cross_entropy
+from breakeven.workloads.splits import Split
 
 
 @dataclass(kw_only=True, slots=True)
@@ -25,7 +26,7 @@ class Scoring:
     """
 
     plan: Plan
-    split: input.Split
+    split: Split
     device: jax.Device
     arrays: Callable[[], Mapping[str, Array]]
     data: Arrays = field(default_factory=dict)
@@ -48,7 +49,7 @@ class Scoring:
         if self.program is not None:
             return
         if self.plan.resident:
-            self.data = input.resident(self.split, self.device)
+            self.data = input.resident(self.split, self.device, channels_last=self.plan.how.channels_last)
         self.program = self._score_resident if self.plan.resident else self._score
         if self.plan.jitted:
             lowered = jax.jit(self.program).lower(self.arrays(), *self._given(0))
@@ -58,7 +59,9 @@ class Scoring:
         if self.plan.resident:
             return self.data, jax.device_put(np.int32(start), self.device)
         rows = np.arange(start, start + self.plan.batch)
-        images, labels = self.split.batch(np.minimum(rows, self.split.n - 1), None)
+        images, labels = input.batch_of(
+            self.split, np.minimum(rows, self.split.n - 1), None, channels_last=self.plan.how.channels_last
+        )
         given: tuple[Any, ...] = jax.device_put((images, labels, rows < self.split.n), self.device)
         return given
 

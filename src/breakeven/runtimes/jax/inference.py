@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from breakeven.records.case import Case
+from breakeven.runtimes import bits
 from breakeven.runtimes.checks import Told, check, native
 from breakeven.runtimes.inference.handed import Making, Net
 from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, inputs_of
@@ -144,7 +145,7 @@ def own_checks(inputs: Inputs, device: jax.Device) -> Iterator[Told]:
     yield native(asked, precision.hardware(asked, device))
     found = _probed(inputs, device)
     names = {name: each["precision"] for name, each in found.items()}
-    yield "precision", "precision_mismatch", check(asked, found, precision.agrees(asked, names))
+    yield "precision", "precision_mismatch", check(asked, found, bits.same(asked, names))
 
 
 def ran_as(inputs: Inputs, device: jax.Device) -> str:
@@ -152,8 +153,7 @@ def ran_as(inputs: Inputs, device: jax.Device) -> str:
     asked = inputs.case.tuning.precision
     if asked != "default":
         return asked
-    found = _probed(inputs, device)
-    return precision.roughest({name: each["precision"] for name, each in found.items()})
+    return precision.roughest(_probed(inputs, device))
 
 
 def _probed(inputs: Inputs, device: jax.Device) -> dict[str, dict[str, Any]]:
@@ -162,7 +162,7 @@ def _probed(inputs: Inputs, device: jax.Device) -> dict[str, dict[str, Any]]:
         name: precision.probe(
             leaf, shape, inputs.batch, how=how, weights_type=_type(inputs.case), device=device
         )
-        for name, (leaf, shape) in precision.costliest(inputs.model).items()
+        for name, (leaf, shape) in bits.costliest(inputs.model).items()
     }
 
 

@@ -17,51 +17,23 @@ from jax import lax
 from numpy.typing import NDArray
 
 from breakeven.runtimes.jax.nets import Array, in_layout
-from breakeven.workloads.data import DataEntry, DataSet
-from breakeven.workloads.order import PAD, augmentation_table, epoch_order
+from breakeven.workloads.data import normalized
+from breakeven.workloads.order import PAD
+from breakeven.workloads.splits import Split
 
 HostBatch = tuple[NDArray[np.float32], NDArray[np.int32]]
 """Normalised images in the layout of the net, and labels."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Split:
-    """One split and how it is prepared. `seed`: order and augmentation of training; None: in order, as is."""
-
-    data: DataSet
-    known: DataEntry
-    seed: int | None
-    augment: bool
-    channels_last: bool
-
-    @property
-    def n(self) -> int:
-        return len(self.data.labels)
-
-    def order(self, epoch: int) -> NDArray[np.int64]:
-        return np.arange(self.n) if self.seed is None else epoch_order(self.seed, epoch, self.n)
-
-    def offsets(self, epoch: int) -> NDArray[np.int8] | None:
-        """(dx, dy, flip) by sample index; None without augmentation."""
-        if not self.augment or self.seed is None:
-            return None
-        return augmentation_table(self.seed, epoch, self.n)
-
-    def batch(self, rows: NDArray[np.int64], table: NDArray[np.int8] | None) -> HostBatch:
-        """The samples `rows`, cropped and flipped by their rows of the table, on the host."""
-        images = self.data.images[rows]
-        if table is not None:
-            images = cropped(images, table[rows])
-        scaled = (images.astype(np.float32) / np.float32(255) - self.mean) / self.std
-        return in_layout(scaled, channels_last=self.channels_last), self.data.labels[rows].astype(np.int32)
-
-    @property
-    def mean(self) -> NDArray[np.float32]:
-        return np.asarray(self.known.mean, np.float32)[:, None, None]
-
-    @property
-    def std(self) -> NDArray[np.float32]:
-        return np.asarray(self.known.std, np.float32)[:, None, None]
+def batch_of(
+    split: Split, rows: NDArray[np.int64], table: NDArray[np.int8] | None, *, channels_last: bool
+) -> HostBatch:
+    """The samples `rows`, cropped and flipped by their rows of the table, on the host."""
+    images = split.data.images[rows]
+    if table is not None:
+        images = cropped(images, table[rows])
+    scaled = normalized(split.known, images)
+    return in_layout(scaled, channels_last=channels_last), split.data.labels[rows].astype(np.int32)
 
 
 def cropped(images: NDArray[np.uint8], table: NDArray[np.int8]) -> NDArray[np.uint8]:
@@ -83,7 +55,7 @@ class Loader:
     close: Callable[[], None]
 
 
-def loader(split: Split, *, batch: int, workers: int, prefetch: int) -> Loader:
+def loader(split: Split, *, batch: int, workers: int, prefetch: int, channels_last: bool) -> Loader:
     """Whole batches of an epoch in order. Without workers each is made when it is asked for; with them as
     many threads make `prefetch` each ahead. Threads, as JAX must not be forked once it has computed: NumPy
     lets go of the interpreter's lock where it moves and converts many numbers.
@@ -96,7 +68,7 @@ def loader(split: Split, *, batch: int, workers: int, prefetch: int) -> Loader:
         drop(ahead)
         order, table = split.order(epoch), split.offsets(epoch)
         starts = range(step * batch, split.n - batch + 1, batch)
-        left[:] = [_deferred(split, [order[first : first + batch] for first in starts], table)]
+        left[:] = [_deferred(split, [order[first : first + batch] for first in starts], table, channels_last)]
         for _ in range(workers * prefetch):
             fill()
 
@@ -123,10 +95,10 @@ def loader(split: Split, *, batch: int, workers: int, prefetch: int) -> Loader:
 
 
 def _deferred(
-    split: Split, rows: list[NDArray[np.int64]], table: NDArray[np.int8] | None
+    split: Split, rows: list[NDArray[np.int64]], table: NDArray[np.int8] | None, channels_last: bool
 ) -> Iterator[Callable[[], HostBatch]]:
     for chosen in rows:
-        yield partial(split.batch, chosen, table)
+        yield partial(batch_of, split, chosen, table, channels_last=channels_last)
 
 
 def drop(ahead: deque[Future[HostBatch]]) -> None:
@@ -135,25 +107,22 @@ def drop(ahead: deque[Future[HostBatch]]) -> None:
     ahead.clear()
 
 
-def resident(split: Split, device: jax.Device) -> dict[str, Array]:
+def resident(split: Split, device: jax.Device, *, channels_last: bool) -> dict[str, Array]:
     """The split on the device, with the numbers that normalise it."""
-    images = in_layout(split.data.images, channels_last=split.channels_last)
-    mean, std = (v[:, 0, 0] if split.channels_last else v for v in (split.mean, split.std))
+    mean, std = (np.asarray(v, np.float32) for v in (split.known.mean, split.known.std))
     there = {
-        "images": images,
+        "images": in_layout(split.data.images, channels_last=channels_last),
         "labels": split.data.labels.astype(np.int32),
         "white": np.float32(255),
-        "mean": mean,
-        "std": std,
+        "mean": mean if channels_last else mean[:, None, None],
+        "std": std if channels_last else std[:, None, None],
     }
     return {name: jax.device_put(value, device) for name, value in there.items()}
 
 
 def columns(split: Split, epoch: int) -> NDArray[np.int32]:
-    """What `cut` takes for each sample of an epoch, in order: [1 or 4, n] of index, dx, dy, flip."""
-    order, table = split.order(epoch), split.offsets(epoch)
-    rows = [order] if table is None else [order, *table[order].T]
-    return np.stack(rows).astype(np.int32)
+    """What `cut` takes for each sample of an epoch, as JAX counts without its 64-bit mode."""
+    return split.columns(epoch).astype(np.int32)
 
 
 def cut(data: dict[str, Array], rows: Array, *, channels_last: bool) -> tuple[Array, Array]:

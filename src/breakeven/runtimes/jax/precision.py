@@ -4,7 +4,7 @@ Knows nothing about data, optimizers or the training loop.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from breakeven.runtimes import bits
 from breakeven.runtimes.jax import nets
 from breakeven.workloads import layers
 from breakeven.workloads.layers import Shape
@@ -22,18 +23,6 @@ SETTINGS = {"fp32": "highest", "tf32": "tensorfloat32"}
 own default on an NVIDIA GPU from Ampere on is TF32."""
 
 TYPES = {"bf16": jnp.bfloat16, "fp16": jnp.float16}
-
-PROBE_BITS = 23
-"""Explicit mantissa bits of an IEEE float32: the largest k for which 1 + 2^-k is a number of its own."""
-
-BITS: dict[str, tuple[int, int]] = {"fp32": (20, 23), "tf32": (9, 11), "fp16": (9, 11), "bf16": (6, 8)}
-"""Mantissa bits that a product keeps. FP32 starts at 20: Winograd's transforms round by some last places."""
-
-CERTAIN = 64.0
-"""Entry of a query and a key whose score, 4096 / sqrt(features a head), beats scores of 0 beyond FP32."""
-
-FP16_OVERFLOW = 1e6
-"""Above the largest half (65504) and below the largest TF32: infinite output means FP16."""
 
 
 def set_precision(precision: str) -> None:
@@ -76,103 +65,30 @@ def _product_types(dtype: Any, device: jax.Device) -> set[str]:
     return set(re.findall(r"= (\w+)\[\S* (?:convolution|dot)\(", text))
 
 
-def costliest(model: layers.Model) -> dict[str, tuple[layers.Leaf, Shape]]:
-    """The layer of each kind of product with the most FLOPs, and the shape of its input, by the kind."""
-    kinds = {layers.Conv2d: "conv", layers.Linear: "matmul", layers.Attention: "attention"}
-    by_name = {leaf.name: leaf for leaf in layers.leaves(model.nodes)}
-    best: dict[str, tuple[int, layers.Leaf, Shape]] = {}
-    for cost in layers.layer_costs(model):
-        leaf = by_name.get(cost.name)
-        kind = kinds.get(type(leaf)) if leaf is not None else None
-        if leaf is not None and kind is not None and cost.flops > best.get(kind, (-1,))[0]:
-            best[kind] = cost.flops, leaf, cost.in_shape
-    return {kind: (leaf, shape) for kind, (_, leaf, shape) in best.items()}
+def roughest(probed: Mapping[str, Mapping[str, Any]]) -> str:
+    """The roughest precision that the probes have a name for: one without a name loosens nothing."""
+    return bits.roughest({kind: found["precision"] for kind, found in probed.items() if found["precision"]})
 
 
 def probe(
     leaf: layers.Leaf, shape: Shape, batch: int, *, how: nets.How, weights_type: Any, device: jax.Device
 ) -> dict[str, Any]:
-    """Mantissa bits that a layer keeps at this shape, by the function and the compiler that run the net.
-
-    One input element per sample is 1 + 2^-k and meets one weight of 1, all else is 0, so nothing is added up:
-    the output is the product alone. Of attention the element is a value whose share is 1. A bit counts as
-    kept if the output is nearer to 1 + 2^-k than 2^-(k+2), which lets Winograd's rounding pass and neither
-    truncation nor rounding of the input.
-    """
+    """Mantissa bits that a layer keeps at this shape, by the function and the compiler that run the net."""
     model = layers.Model(name="probe", num_classes=1, input_shape=(1, 1, 1), nodes=(leaf,))
-    weights = {
-        f"{leaf.name}.{part}": np.zeros(s, np.float32) for part, s in layers.parameter_shapes(leaf).items()
-    }
-    if isinstance(leaf, layers.Conv2d | layers.Linear):
-        weight = weights[f"{leaf.name}.weight"]
-        centre: Any = (0, 0, *(size // 2 for size in weight.shape[2:]))
-        weight[centre] = 1.0
     arrays = {
         name: jax.device_put(np.asarray(value).astype(weights_type), device)
-        for name, value in nets.placed(weights, channels_last=how.channels_last).items()
+        for name, value in nets.placed(bits.unit(leaf), channels_last=how.channels_last).items()
     }
     run = jax.jit(lambda arrays, x: nets.forward(model, arrays, x, how)[0])
-    place = _place(leaf, shape)
 
-    def product(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        x = np.zeros((batch, *shape), np.float32)
-        if isinstance(leaf, layers.Attention):
-            x[:, 0, 0] = x[:, 0, shape[1] // 3] = CERTAIN
-        where: Any = (slice(None), *place)
-        x[where] = values
+    def product(x: NDArray[np.floating]) -> NDArray[np.floating]:
         if len(shape) == 3:
             x = nets.in_layout(x, channels_last=how.channels_last)
         if how.dtype is None:
             with np.errstate(over="ignore"):  # which is what it is looked for
                 x = x.astype(weights_type)
-        out = np.asarray(run(arrays, jax.device_put(x, device))).astype(np.float64)
-        return out.reshape(batch, -1)[:, 0]  # of both layouts the first element is the first channel's
+        # Of both layouts the first element is the first channel's.
+        return np.asarray(run(arrays, jax.device_put(x, device))).astype(np.float64)
 
-    bits, found = kept(product, batch)
-    return {"bits": bits, "precision": found, "shape": [batch, *shape]}
-
-
-def _place(leaf: layers.Leaf, shape: Shape) -> tuple[int, ...]:
-    """Where of a sample the element sits: below the centre of the first window, or in the first token."""
-    match leaf:
-        case layers.Conv2d():
-            centre = leaf.kernel // 2 - leaf.padding
-            return (0, centre, centre)
-        case layers.Attention():
-            return (0, 2 * shape[1] // 3)
-    return (0,) * len(shape)
-
-
-def kept(product: Callable[[NDArray[np.float64]], NDArray[np.float64]], rows: int) -> tuple[int, str | None]:
-    """Mantissa bits of its input that `product` keeps, and the name of that precision.
-
-    `product` takes `rows` values and returns each of them times 1, by the arithmetic in question.
-    """
-    bits = 0
-    for first in range(1, PROBE_BITS + 1, rows):
-        exponents = np.arange(first, min(first + rows, PROBE_BITS + 1))
-        values = np.ones(rows)
-        values[: len(exponents)] = 1 + 2.0**-exponents
-        for k, value in zip(exponents.tolist(), product(values).tolist(), strict=False):
-            if k == bits + 1 and abs(value - (1 + 2.0**-k)) <= 2.0 ** -(k + 2):
-                bits = k
-    large = product(np.full(rows, FP16_OVERFLOW))
-    return bits, classify(bits, not np.isfinite(large).all())
-
-
-def classify(bits: int, overflows: bool) -> str | None:
-    """Name of a precision by its mantissa bits; TF32 and FP16 have equally many and differ in range."""
-    for name, (low, high) in BITS.items():
-        if low <= bits <= high and not (name == "tf32" and overflows):
-            return name
-    return None
-
-
-def agrees(asked: str, found: Mapping[str, str | None]) -> bool:
-    """Whether probed precisions are what was asked. `default` is whatever the framework does: always true."""
-    return asked == "default" or all(name == asked for name in found.values())
-
-
-def roughest(found: Mapping[str, str | None]) -> str:
-    """The roughest precision that the probes found: what parity can be held to."""
-    return next((name for name in reversed(BITS) if name in found.values()), "bf16")
+    kept, found = bits.probed(leaf, shape, batch, product)
+    return {"bits": kept, "precision": found, "shape": [batch, *shape]}

@@ -9,19 +9,15 @@ from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
 from breakeven.runtimes.inference.handed import handed_over
 from breakeven.runtimes.jax import checks, inference, nets, place, state
 from breakeven.runtimes.jax.session import Session, build, observe
-from breakeven.workloads import order
+from breakeven.workloads import splits
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.weights import weights_hash
-
-HASHED_EPOCHS = 2
-"""Orders and augmentation tables of the first epochs that `hashes` covers: one would miss a frozen epoch."""
 
 NO_PEAK = "JAX cannot restart its peak: it holds compiling and start-up as well"
 
@@ -109,13 +105,8 @@ def _memory(device: jax.Device) -> tuple[Callable[[], Mapping[str, float]], Call
 
 
 def _hashes(session: Session) -> dict[str, str]:
-    split, epochs, made = session.training.split, range(HASHED_EPOCHS), session.training
+    made = session.training
     # Read back from the device: what the net starts from, not what it was meant to start from.
     arrays = {**made.carry["params"], **made.carry["buffers"]}
     weights = nets.declared(arrays, channels_last=session.plan.how.channels_last)
-    hashes = {
-        "weights": weights_hash(weights),
-        "order": order.order_hash(np.concatenate([split.order(epoch) for epoch in epochs])),
-    }
-    tables = [table for table in map(split.offsets, epochs) if table is not None]
-    return hashes | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})
+    return {"weights": weights_hash(weights), **splits.hashes([made.split])}

@@ -16,7 +16,8 @@ from breakeven.records.case import Case, Tuning
 from breakeven.runtimes.jax import input, nets, place, precision, training
 from breakeven.runtimes.jax.evaluation import Scoring
 from breakeven.runtimes.jax.training import Plan, Training
-from breakeven.workloads import data, models, sources
+from breakeven.workloads import models, sources, splits
+from breakeven.workloads.splits import Split
 from breakeven.workloads.weights import Weights
 
 
@@ -40,18 +41,8 @@ def build(case: Case, *, dtype: Any = np.float32) -> Session:
     work, tuning = case.work, case.tuning
     assert work.recipe is not None  # `supports` has asked
     device = set_up(case)
-    known = known_data(case)
     last = tuning.layout == "channels-last"
-    train, test = (
-        input.Split(
-            data=data.load(work.data, name),
-            known=known,
-            seed=work.seed if name == "train" else None,
-            augment=name == "train" and work.recipe.augment == "crop-flip",
-            channels_last=last,
-        )
-        for name in data.SPLITS
-    )
+    train, test = splits.of(work)
     if train.n < work.batch:
         raise Unsupported(f"batch {work.batch} is larger than the {train.n} samples of {work.data}")
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
@@ -90,28 +81,20 @@ def set_up(case: Case) -> jax.Device:
     return device
 
 
-def known_data(case: Case) -> data.DataEntry:
-    work = case.work
-    known = data.entry(work.data)
-    if work.data_version != known.version or work.data_hash not in (None, known.identity):
-        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
-    return known
-
-
-def _training(
-    plan: Plan, weights: Weights, split: input.Split, device: jax.Device, tuning: Tuning
-) -> Training:
+def _training(plan: Plan, weights: Weights, split: Split, device: jax.Device, tuning: Tuning) -> Training:
     loader = None
     if not plan.resident:
         workers, prefetch = tuning.workers or 0, tuning.prefetch or 2
-        loader = input.loader(split, batch=plan.batch, workers=workers, prefetch=prefetch)
+        loader = input.loader(
+            split, batch=plan.batch, workers=workers, prefetch=prefetch, channels_last=plan.how.channels_last
+        )
     arrays = nets.placed(weights, channels_last=plan.how.channels_last)
     return Training(
         plan=plan,
         device=device,
         split=split,
         carry=training.first_carry(plan, arrays, device),
-        fixed=input.resident(split, device) if plan.resident else {},
+        fixed=input.resident(split, device, channels_last=plan.how.channels_last) if plan.resident else {},
         loader=loader,
         program=partial(training.resident_step if plan.resident else training.update, plan),
     )

@@ -19,6 +19,7 @@ from breakeven.runtimes.jax.nets import Array, Arrays, How
 from breakeven.workloads.layers import Model
 from breakeven.workloads.philox import derive
 from breakeven.workloads.schedule import learning_rate
+from breakeven.workloads.splits import Split
 
 Carry = dict[str, Any]
 
@@ -169,7 +170,7 @@ class Training:
 
     plan: Plan
     device: jax.Device
-    split: input.Split
+    split: Split
     carry: Carry
     fixed: Arrays
     loader: input.Loader | None

@@ -13,6 +13,7 @@ from breakeven.runtimes.tensorflow import checks, inference, place, state
 from breakeven.runtimes.tensorflow.evaluation import evaluator
 from breakeven.runtimes.tensorflow.session import Session, build, observe
 from breakeven.runtimes.tensorflow.training import traces
+from breakeven.workloads import splits
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.weights import weights_hash
 
@@ -36,7 +37,7 @@ def handed_over(session: Session) -> Prepared:
         return {"tf_traces": traces(made.program)}
 
     # Read back from the device: what the net starts from, not what it was meant to start from.
-    hashes = {"weights": weights_hash(made.net.weights()), **session.train.hashes()}
+    hashes = {"weights": weights_hash(made.net.weights()), **splits.hashes([session.train])}
     eager = case.tuning.execution == "eager"
     return Prepared(
         step=made.step,

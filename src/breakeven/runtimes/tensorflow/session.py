@@ -12,8 +12,7 @@ from breakeven.records.case import Case
 from breakeven.runtimes.tensorflow import input, nets, place, precision
 from breakeven.runtimes.tensorflow.library import keras, tf
 from breakeven.runtimes.tensorflow.training import Plan, Training, training
-from breakeven.workloads import data, models, weights
-from breakeven.workloads.data import DataEntry
+from breakeven.workloads import models, splits, weights
 from breakeven.workloads.layers import Model
 from breakeven.workloads.splits import Split
 
@@ -44,16 +43,7 @@ def build(case: Case, *, fp64: bool = False) -> Session:
     work, tuning = case.work, case.tuning
     assert work.recipe is not None  # `supports` has asked
     device = set_up(case)
-    known = known_data(case)
-    train, test = (
-        Split(
-            data=data.load(work.data, name),
-            known=known,
-            seed=work.seed if name == "train" else None,
-            augment=name == "train" and work.recipe.augment == "crop-flip",
-        )
-        for name in data.SPLITS
-    )
+    train, test = splits.of(work)
     if train.n < work.batch:
         raise Unsupported(f"batch {work.batch} is larger than the {train.n} samples of {work.data}")
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
@@ -96,15 +86,6 @@ def set_up(case: Case) -> str:
     # Nothing of an earlier net in this process: Keras numbers its names and remembers its graphs.
     keras.utils.clear_session()
     return device
-
-
-def known_data(case: Case) -> DataEntry:
-    """The catalog's entry. Raises Unsupported where it is another version than the case's."""
-    work = case.work
-    known = data.entry(work.data)
-    if work.data_version != known.version or work.data_hash not in (None, known.identity):
-        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
-    return known
 
 
 def observe(session: Session) -> Mapping[str, Any]:

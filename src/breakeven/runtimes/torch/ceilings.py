@@ -8,11 +8,13 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Device
-from breakeven.runtimes import Peak
+from breakeven.runtimes import Peak, bits
 from breakeven.runtimes.host import MIB, cpu, cpu_name
 from breakeven.runtimes.torch import place, precision
 
@@ -97,16 +99,16 @@ def _probed(name: str, out: torch.Tensor, dtype: torch.dtype) -> str:
     b = torch.zeros(n, n, dtype=dtype, device=out.device)
     b[0, 0] = 1.0
 
-    def product(values: torch.Tensor) -> list[float]:
+    def product(values: NDArray[np.float64]) -> NDArray[np.floating]:
         a = torch.zeros(n, n, dtype=dtype, device=out.device)
-        a[:, 0] = values.to(dtype).to(out.device)
+        a[:, 0] = torch.from_numpy(values).to(dtype).to(out.device)
         _multiply(out, a, b)
-        return [float(value) for value in out[:, 0].tolist()]
+        return precision.numbers(out[:, 0])
 
-    bits, found = precision.kept(product, n)
+    kept, found = bits.kept(product, n)
     if found != name:
-        raise Mismatch("precision_mismatch", f"asked {name}, found {found or 'none'} ({bits} mantissa bits)")
-    return f"{bits} mantissa bits"
+        raise Mismatch("precision_mismatch", f"asked {name}, found {found or 'none'} ({kept} mantissa bits)")
+    return f"{kept} mantissa bits"
 
 
 def _exact(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from breakeven.runtimes import Evaluation
+from breakeven.runtimes import Evaluation, bits
 from breakeven.runtimes.checks import TINY, Check, Told, check, equal, gathered, native
 from breakeven.runtimes.torch import nets, precision
 from breakeven.runtimes.torch.session import Session, memory_format, open_batches, same_device
@@ -76,14 +75,8 @@ def _precision(session: Session) -> Check:
             found[name] = precision.probe(
                 module, shape, precision=asked, device=device, memory_format=memory_format(session.case)
             )
-    settable = {name: probed["precision"] for name, probed in found.items() if name != "attention"}
-    ok = precision.agrees(asked, settable) and (
-        # Fused attention need not follow the settings: it may be finer than asked, not rougher.
-        asked == "default"
-        or "attention" not in found
-        or _rank(found["attention"]["precision"]) <= _rank(asked)
-    )
-    return check(asked, found, ok)
+    names = {name: probed["precision"] for name, probed in found.items()}
+    return check(asked, found, bits.agrees(asked, names))
 
 
 def _costliest(session: Session) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
@@ -133,12 +126,7 @@ def _flops(session: Session) -> Check:
 
 def loosest(probed: Mapping[str, Mapping[str, Any]]) -> str:
     """The roughest precision that the probes found: what parity can be held to."""
-    names = [result["precision"] for result in probed.values()]
-    return next((name for name in PARITY if all(_rank(found) <= _rank(name) for found in names)), "bf16")
-
-
-def _rank(name: str | None) -> int:
-    return list(PARITY).index(name) if name in PARITY else len(PARITY)
+    return bits.roughest({name: result["precision"] for name, result in probed.items()})
 
 
 def _parity(session: Session, ran: str) -> Check:
@@ -274,8 +262,5 @@ def _fresh(session: Session, weights: Weights | None = None) -> nn.Module:
 
 def _sample(session: Session, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The first samples of epoch 0 on the CPU, not augmented."""
-    split = session.train
-    chosen = split.order(0)[:n]
-    pixels = split.images[chosen].astype(np.float32) / np.float32(255)
-    mean, std = (np.asarray(v, np.float32)[:, None, None] for v in (split.mean, split.std))
-    return torch.from_numpy((pixels - mean) / std), torch.from_numpy(split.labels[chosen])
+    images, labels = session.train.first(n)
+    return torch.from_numpy(images), torch.from_numpy(labels)

@@ -25,10 +25,11 @@ from breakeven.runtimes.torch.training import (
     scaler_for,
     training,
 )
+from breakeven.workloads.splits import Split
 
 
 def driven(
-    tuning: Tuning, plan: Plan, net: nn.Module, split: input.Split, loading: input.Loading
+    tuning: Tuning, plan: Plan, net: nn.Module, split: Split, loading: input.Loading
 ) -> tuple[Training, input.Batches | None]:
     """(training, its batches). A captured step cuts its batches itself: it has none."""
     mode, dtype = tuning.compile_mode, next(net.parameters()).dtype
@@ -41,7 +42,7 @@ def driven(
         if dtype != torch.float32:
             cut = _cast(cut, dtype)
         source = Source(
-            epoch=lambda epoch: torch.from_numpy(input.columns(split, epoch)),
+            epoch=lambda epoch: torch.from_numpy(split.columns(epoch)),
             cut=cut if mode is None else compiled(cut, mode),
         )
         made = captured(plan, net, source, gradients, loading.device, scaler)

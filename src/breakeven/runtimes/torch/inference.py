@@ -17,9 +17,10 @@ from torch import nn
 from breakeven.records.case import Case
 from breakeven.runtimes.torch import nets, place, precision, quantized
 from breakeven.runtimes.torch.compiled import compiled, freezing, noting_caches
-from breakeven.runtimes.torch.session import known_data, memory_format, set_up
+from breakeven.runtimes.torch.session import memory_format, set_up
 from breakeven.runtimes.torch.training import Seen
 from breakeven.workloads import data, layers, models, order, sources
+from breakeven.workloads.fitting import known_data
 from breakeven.workloads.weights import Weights
 
 WARM_UP_CALLS = 3

@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from breakeven.runtimes import bits
 from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native, relative_l2
 from breakeven.runtimes.torch import nets, precision, quantized
 from breakeven.runtimes.torch.inference import Session
@@ -144,7 +145,7 @@ def _precision(session: Session) -> tuple[str, Check]:
     names = {name: probed["precision"] for name, probed in found.items()}
     settable = {name: value for name, value in names.items() if name != "attention"}
     ran = next((name for name in reversed(OUTPUT_ERROR) if name in names.values()), "bf16")
-    return ran, check(asked, found, precision.agrees(asked, settable))
+    return ran, check(asked, found, bits.same(asked, settable))
 
 
 def _costliest(session: Session) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:

@@ -16,36 +16,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from breakeven.workloads.data import DataEntry, DataSet
-from breakeven.workloads.order import PAD, augmentation_table, epoch_order
+from breakeven.workloads.order import PAD
+from breakeven.workloads.splits import Split
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # images float32 [B, C, H, W], labels int64 [B], on the device
 Cut = Callable[..., Batch]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Split:
-    """One split and how it is prepared. `seed`: order and augmentation of training; None: in order, as is."""
-
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    seed: int | None
-    augment: bool
-
-    @property
-    def n(self) -> int:
-        return len(self.labels)
-
-    def order(self, epoch: int) -> NDArray[np.int64]:
-        return np.arange(self.n) if self.seed is None else epoch_order(self.seed, epoch, self.n)
-
-    def offsets(self, epoch: int) -> NDArray[np.int8] | None:
-        """(dx, dy, flip) by sample index; None without augmentation."""
-        if not self.augment or self.seed is None:
-            return None
-        return augmentation_table(self.seed, epoch, self.n)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,12 +54,6 @@ class Batches:
         return self.place(self.fetch())
 
 
-def split_of(data: DataSet, known: DataEntry, *, seed: int | None, augment: bool) -> Split:
-    return Split(
-        images=data.images, labels=data.labels, mean=known.mean, std=known.std, seed=seed, augment=augment
-    )
-
-
 class Samples(Dataset[tuple[torch.Tensor, int]]):
     """Per-sample work of torchvision's RandomCrop(32, padding=4), RandomHorizontalFlip, ToTensor, Normalize.
 
@@ -96,10 +65,10 @@ class Samples(Dataset[tuple[torch.Tensor, int]]):
 
     def __init__(self, split: Split) -> None:
         self.split = split
-        self.pixels = np.ascontiguousarray(split.images.transpose(0, 2, 3, 1))  # as CIFAR10 holds them
-        self.labels: list[int] = split.labels.tolist()
+        self.pixels = np.ascontiguousarray(split.data.images.transpose(0, 2, 3, 1))  # as CIFAR10 holds them
+        self.labels: list[int] = split.data.labels.tolist()
         self.mean, self.std = (
-            torch.tensor(v, dtype=torch.float32).view(-1, 1, 1) for v in (split.mean, split.std)
+            torch.tensor(v, dtype=torch.float32).view(-1, 1, 1) for v in (split.known.mean, split.known.std)
         )
         self.epoch: int | None = None
         self.table: NDArray[np.int8] | None = None
@@ -191,7 +160,7 @@ def device_batches(split: Split, loading: Loading) -> Batches:
     position = [0]
 
     def begin(epoch: int, step: int) -> None:
-        epoch_rows[:] = [tuple(torch.from_numpy(columns(split, epoch)).to(device))]
+        epoch_rows[:] = [tuple(torch.from_numpy(split.columns(epoch)).to(device))]
         position[0] = step * loading.batch
 
     def fetch() -> tuple[torch.Tensor, ...]:
@@ -208,22 +177,17 @@ def device_batches(split: Split, loading: Loading) -> Batches:
     return Batches(begin=begin, fetch=fetch, place=place, placing="cut", close=epoch_rows.clear)
 
 
-def columns(split: Split, epoch: int) -> NDArray[np.int64]:
-    """What `cut` takes for each sample of an epoch, in order: [1 or 4, n] of index, dx, dy, flip."""
-    order, table = split.order(epoch), split.offsets(epoch)
-    return np.stack([order] if table is None else [order, *table[order].astype(np.int64).T])
-
-
 def resident(split: Split, loading: Loading) -> Cut:
     """Puts the split on the device; returns cut(index, dx, dy, flip) or, without augmentation, cut(index).
 
     `cut` reads tensors on the device only and never the host, so that it can be part of a captured step.
     """
     device = loading.device
-    labels = torch.from_numpy(split.labels).to(device)
-    images = torch.from_numpy(split.images).to(device)
+    labels = torch.from_numpy(split.data.labels).to(device)
+    images = torch.from_numpy(split.data.images).to(device)
     mean, std = (
-        torch.tensor(v, dtype=torch.float32, device=device).view(1, -1, 1, 1) for v in (split.mean, split.std)
+        torch.tensor(v, dtype=torch.float32, device=device).view(1, -1, 1, 1)
+        for v in (split.known.mean, split.known.std)
     )
 
     def normalized(pixels: torch.Tensor) -> torch.Tensor:

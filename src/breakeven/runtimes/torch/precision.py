@@ -5,28 +5,19 @@ Only the `fp32_precision` settings are used: once one of them is set, reading `a
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-PROBE_BITS = 23
-"""Explicit mantissa bits of an IEEE float32: the largest k for which 1 + 2^-k is a number of its own."""
-
-BITS: dict[str, tuple[int, int]] = {"fp32": (20, 23), "tf32": (9, 11), "fp16": (9, 11), "bf16": (6, 8)}
-"""Mantissa bits that a product keeps. FP32 starts at 20: Winograd's transforms round by some last places."""
+from breakeven.runtimes import bits
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """Training computes in these below master weights in FP32; inference has weights and activations in them."""
-
-CERTAIN = 64.0
-"""Entry of a query and a key whose score, 4096 / sqrt(features a head), beats scores of 0 beyond FP32: there
-are at most a thousand features a head, and exp(-128) is 0 beside 1."""
-
-FP16_OVERFLOW = 1e6
-"""Above the largest half (65504) and below the largest TF32: infinite output means FP16."""
 
 
 def set_precision(precision: str) -> None:
@@ -93,10 +84,10 @@ def probe(
     which lets Winograd's rounding pass and neither truncation nor rounding of the input.
     """
     layer = _unit_layer(module, device, memory_format).to(dtype)
-    bits, found = kept(
+    kept, found = bits.kept(
         lambda values: _response(layer, values, shape, precision, device, memory_format), shape[0]
     )
-    return {"bits": bits, "precision": found, "shape": list(shape)}
+    return {"bits": kept, "precision": found, "shape": list(shape)}
 
 
 def probe_attention(
@@ -113,46 +104,22 @@ def probe_attention(
     out is 1 times a value of v, by the kernel that torch chooses at this shape.
     """
 
-    def product(values: torch.Tensor) -> list[float]:
+    def product(values: NDArray[np.float64]) -> NDArray[np.floating]:
         x = torch.zeros(shape, dtype=torch.float32)
         width = shape[2] // 3
-        x[:, 0, 0] = x[:, 0, width] = CERTAIN
-        x[:, 0, 2 * width] = values.float()
+        x[:, 0, 0] = x[:, 0, width] = bits.CERTAIN
+        x[:, 0, 2 * width] = torch.from_numpy(values).float()
         with torch.inference_mode(), autocast(precision, device):
-            return [float(value) for value in module(x.to(device, dtype))[:, 0, 0].tolist()]
+            return numbers(module(x.to(device, dtype))[:, 0, 0])
 
-    bits, found = kept(product, shape[0])
-    return {"bits": bits, "precision": found, "shape": list(shape)}
-
-
-def kept(product: Callable[[torch.Tensor], list[float]], rows: int) -> tuple[int, str | None]:
-    """Mantissa bits of its input that `product` keeps, and the name of that precision.
-
-    `product` takes `rows` FP64 values and returns each of them times 1, by the arithmetic in question.
-    """
-    bits = 0
-    for first in range(1, PROBE_BITS + 1, rows):
-        exponents = list(range(first, min(first + rows, PROBE_BITS + 1)))
-        values = torch.ones(rows, dtype=torch.float64)
-        values[: len(exponents)] = torch.tensor([1 + 2.0**-k for k in exponents], dtype=torch.float64)
-        for k, value in zip(exponents, product(values), strict=False):
-            if k == bits + 1 and abs(value - (1 + 2.0**-k)) <= 2.0 ** -(k + 2):
-                bits = k
-    large = torch.full((rows,), FP16_OVERFLOW, dtype=torch.float64)
-    return bits, classify(bits, not all(map(_finite, product(large))))
+    kept, found = bits.kept(product, shape[0])
+    return {"bits": kept, "precision": found, "shape": list(shape)}
 
 
-def classify(bits: int, overflows: bool) -> str | None:
-    """Name of a precision by its mantissa bits; TF32 and FP16 have equally many and differ in range."""
-    for name, (low, high) in BITS.items():
-        if low <= bits <= high and not (name == "tf32" and overflows):
-            return name
-    return None
-
-
-def agrees(asked: str, found: Mapping[str, str | None]) -> bool:
-    """Whether probed precisions are what was asked. `default` is whatever the framework does: always true."""
-    return asked == "default" or all(name == asked for name in found.values())
+def numbers(values: torch.Tensor) -> NDArray[np.floating]:
+    """A tensor's values in FP64 on the host."""
+    found: NDArray[np.floating] = values.double().cpu().numpy()
+    return found
 
 
 ISA_CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
@@ -196,10 +163,6 @@ def _settings() -> dict[str, Any]:
     }
 
 
-def _finite(value: float) -> bool:
-    return abs(value) < float("inf")
-
-
 def _unit_layer(module: nn.Module, device: torch.device, memory_format: torch.memory_format) -> nn.Module:
     """A copy of `module`'s shape whose output channel 0 is its input channel 0 (at the kernel's centre)."""
     if isinstance(module, nn.Conv2d):
@@ -226,21 +189,20 @@ def _unit_layer(module: nn.Module, device: torch.device, memory_format: torch.me
 
 def _response(
     layer: nn.Module,
-    values: torch.Tensor,
+    values: NDArray[np.float64],
     shape: tuple[int, ...],
     precision: str,
     device: torch.device,
     memory_format: torch.memory_format,
-) -> list[float]:
+) -> NDArray[np.floating]:
     """Output element that one input element per sample meets; the element sits where a window is centred."""
-    x = torch.zeros(shape, dtype=torch.float32)
+    x, given = torch.zeros(shape, dtype=torch.float32), torch.from_numpy(values).float()
     if isinstance(layer, nn.Conv2d):
         # Output (0, 0) has its window's centre at kernel // 2 - padding.
         row, column = (k // 2 - p for k, p in zip(layer.kernel_size, layer.padding, strict=True))
-        x[:, 0, row, column] = values.float()
+        x[:, 0, row, column] = given
         x = x.contiguous(memory_format=memory_format)
     else:
-        x.view(shape[0], -1)[:, 0] = values.float()  # of a sample's first token, if it has tokens
+        x.view(shape[0], -1)[:, 0] = given  # of a sample's first token, if it has tokens
     with torch.inference_mode(), autocast(precision, device):
-        out = layer(x.to(device, layer.weight.dtype)).float().reshape(shape[0], -1)[:, 0]
-    return [float(value) for value in out.tolist()]
+        return numbers(layer(x.to(device, layer.weight.dtype)).float().reshape(shape[0], -1)[:, 0])

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from breakeven.errors import Unsupported
@@ -27,10 +26,7 @@ from breakeven.runtimes.torch import (
 )  # fmt: skip
 from breakeven.runtimes.torch.evaluation import evaluator, scored
 from breakeven.runtimes.torch.session import Session, build, observe, observe_net, open_batches
-from breakeven.workloads import data, models, order, weights
-
-HASHED_EPOCHS = 2
-"""Orders and augmentation tables of the first epochs that `hashes` covers: one would miss a frozen epoch."""
+from breakeven.workloads import data, models, order, splits, weights
 
 
 def prepare(case: Case) -> Prepared:
@@ -140,11 +136,6 @@ def _one_piece(case: Case) -> str:
 
 
 def _hashes(session: Session) -> dict[str, str]:
-    split, epochs = session.train, range(HASHED_EPOCHS)
-    hashes = {
-        # Read back from the device: what the net starts from, not what it was meant to start from.
-        "weights": weights.weights_hash(state.export(session.training)),
-        "order": order.order_hash(np.concatenate([split.order(epoch) for epoch in epochs])),
-    }
-    tables = [table for table in map(split.offsets, epochs) if table is not None]
-    return hashes | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})
+    # Read back from the device: what the net starts from, not what it was meant to start from.
+    started = weights.weights_hash(state.export(session.training))
+    return {"weights": started, **splits.hashes([session.train])}

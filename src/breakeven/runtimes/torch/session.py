@@ -11,12 +11,13 @@ import torch
 from torch import nn
 
 from breakeven.errors import Mismatch, Unsupported
-from breakeven.records.case import Case, Recipe, Work
+from breakeven.records.case import Case
 from breakeven.runtimes.torch import input, nets, place, precision
 from breakeven.runtimes.torch.driven import driven
 from breakeven.runtimes.torch.training import Plan, Seen, Training, resolved
-from breakeven.workloads import data, models, weights
+from breakeven.workloads import models, splits, weights
 from breakeven.workloads.layers import Model
+from breakeven.workloads.splits import Split
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,8 +28,8 @@ class Session:
     device: torch.device
     model: Model
     first_weights: weights.Weights
-    train: input.Split
-    test: input.Split
+    train: Split
+    test: Split
     batches: input.Batches | None
     training: Training
 
@@ -43,7 +44,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
         raise Unsupported("training needs a recipe")
     device = place.resolve(case.device)
     set_up(case, device)
-    train, test = _splits(work, work.recipe)
+    train, test = splits.of(work)
     if train.n < work.batch:
         raise Unsupported(f"batch {work.batch} is larger than the {train.n} samples of {work.data}")
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
@@ -131,24 +132,7 @@ def set_up(case: Case, device: torch.device) -> None:
     torch.backends.cudnn.benchmark = case.tuning.autotune
 
 
-def known_data(work: Work) -> data.DataEntry:
-    """The catalog's entry. Raises Unsupported where it is another version than the case's."""
-    known = data.entry(work.data)
-    if work.data_version != known.version or work.data_hash not in (None, known.identity):
-        raise Unsupported(f"data set {work.data} is here as {known.version!r}, not as {work.data_version!r}")
-    return known
-
-
-def _splits(work: Work, recipe: Recipe) -> tuple[input.Split, input.Split]:
-    known = known_data(work)
-    train, test = data.load(work.data, "train"), data.load(work.data, "test")
-    return (
-        input.split_of(train, known, seed=work.seed, augment=recipe.augment == "crop-flip"),
-        input.split_of(test, known, seed=None, augment=False),
-    )
-
-
-def open_batches(case: Case, split: input.Split, device: torch.device, *, drop_last: bool) -> input.Batches:
+def open_batches(case: Case, split: Split, device: torch.device, *, drop_last: bool) -> input.Batches:
     return input.batches_of(case.tuning.residency, split, loading(case, device, drop_last=drop_last))
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from breakeven.errors import Mismatch, Unsupported
@@ -17,14 +16,13 @@ from breakeven.records.case import Case
 from breakeven.runtimes import Evaluation, Prepared
 from breakeven.runtimes.torch import input, nets, place, precision, profile, state, translation_checks
 from breakeven.runtimes.torch.driven import noting
-from breakeven.runtimes.torch.session import known_data, loading, memory_format, observe_net, set_up
+from breakeven.runtimes.torch.session import loading, memory_format, observe_net, set_up
 from breakeven.runtimes.torch.training import Plan, Training, resolved
 from breakeven.runtimes.torch.translation import Domains, Four, alternating
-from breakeven.workloads import cyclegan, data, models, order, weights
+from breakeven.workloads import cyclegan, data, models, splits, weights
+from breakeven.workloads.fitting import known_data
 from breakeven.workloads.layers import Model
-
-HASHED_EPOCHS = 2
-"""As in `prepared`."""
+from breakeven.workloads.splits import Split
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +33,8 @@ class Session:
     device: torch.device
     whole: Model
     first_weights: weights.Weights
-    train: tuple[input.Split, input.Split]
-    test: input.Split
+    train: tuple[Split, Split]
+    test: Split
     batches: Domains
     training: Training
 
@@ -144,8 +142,8 @@ def handed_over(session: Session) -> Prepared:
 
 def _domain(
     stored: data.DataSet, known: data.DataEntry, domain: int, *, seed: int | None, augment: bool
-) -> input.Split:
-    return input.split_of(data.of_domain(stored, domain), known, seed=seed, augment=augment)
+) -> Split:
+    return Split(data=data.of_domain(stored, domain), known=known, seed=seed, augment=augment)
 
 
 def _evaluator(session: Session) -> tuple[Callable[[int | None], Evaluation], Callable[[], None]]:
@@ -197,13 +195,7 @@ def _generator_weights(made: Training) -> Mapping[str, Any]:
 
 
 def _hashes(session: Session) -> dict[str, str]:
-    epochs = range(HASHED_EPOCHS)
     stored = session.training.net.state_dict()
-    orders = [split.order(epoch) for split in session.train for epoch in epochs]
-    hashes = {
-        # Read back from the device, as in `prepared`.
-        "weights": weights.weights_hash({name: stored[name].cpu().numpy() for name in session.first_weights}),
-        "order": order.order_hash(np.concatenate(orders)),
-    }
-    tables = [table for split in session.train for table in map(split.offsets, epochs) if table is not None]
-    return hashes | ({"augment": order.augment_hash(np.concatenate(tables))} if tables else {})
+    # Read back from the device, as in `prepared`.
+    started = weights.weights_hash({name: stored[name].cpu().numpy() for name in session.first_weights})
+    return {"weights": started, **splits.hashes(session.train)}

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from breakeven.runtimes import Evaluation
+from breakeven.runtimes import Evaluation, bits
 from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native
 from breakeven.runtimes.torch import input, nets, precision
 from breakeven.runtimes.torch.checks import loosest
@@ -78,7 +78,7 @@ def _precision(session: Session) -> Check:
             memory_format=memory_format(case),
         )
     names = {name: probed["precision"] for name, probed in found.items()}
-    ok = precision.agrees(case.tuning.precision, names)
+    ok = bits.same(case.tuning.precision, names)
     return check(case.tuning.precision, found, ok, "of one convolution each; transposed ones are not probed")
 
 
