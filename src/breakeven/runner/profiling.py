@@ -3,18 +3,13 @@
 Knows nothing about profilers. What they slow down is no number of a study: a profile never joins an attempt.
 """
 
-import dataclasses
 import re
 import time
-from collections.abc import Mapping
-from typing import Any
 
-from breakeven.records import file as results_file
-from breakeven.records.canonical import canonical
 from breakeven.records.case import Case
-from breakeven.records.lines import RETRIED, SAMPLED, SCHEMA, ProfileLine
+from breakeven.records.lines import RETRIED, SAMPLED, ProfileLine
 from breakeven.runner.plan import PlannedCase
-from breakeven.runner.session import Session, close_seats, label, now, send
+from breakeven.runner.session import Session, close_seats, label, line_of, now, send
 
 FOLDER = "profiles"
 """Where traces go, beside the results."""
@@ -77,7 +72,13 @@ def _one(session: Session, planned: PlannedCase) -> ProfileLine | None:
     if ending.outcome == "interrupted":
         return None
     result = ending.result or {"outcome": ending.outcome, "reason": ending.reason}
-    return _line(session, planned.case, started, parent_id, result)
+    common = {
+        "case_id": planned.case_id,
+        "fingerprint_id": session.fingerprint_id,
+        "parent_id": parent_id,
+        "started_utc": started,
+    }
+    return line_of(ProfileLine, common, result)
 
 
 def stem(planned: PlannedCase) -> str:
@@ -86,26 +87,3 @@ def stem(planned: PlannedCase) -> str:
     parts = (case.work.model, case.device.label, planned.tuning_name)
     plain = (re.sub(r"[^A-Za-z0-9._=-]+", "-", part)[:60] for part in parts)
     return "-".join([*plain, case.case_id[:8]])
-
-
-def _line(
-    session: Session, case: Case, started: str, parent_id: str, result: Mapping[str, Any]
-) -> ProfileLine:
-    """The line of a result. A result that does not fit the record becomes an error, not a crash."""
-    common = {
-        "kind": "profile",
-        "schema": SCHEMA,
-        "case_id": case.case_id,
-        "fingerprint_id": session.fingerprint_id,
-        "parent_id": parent_id,
-        "started_utc": started,
-    }
-    fields = {field.name for field in dataclasses.fields(ProfileLine)}
-    try:
-        found = {key: value for key, value in result.items() if key in fields}
-        line = results_file.decode(canonical(found | common))
-    except (ValueError, TypeError, RecursionError) as error:
-        refused = {"outcome": "error", "reason": f"the result does not fit the record: {error}"[:300]}
-        line = results_file.decode(canonical(refused | common))
-    assert isinstance(line, ProfileLine)
-    return line

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from breakeven.records import file as results_file
 from breakeven.records.canonical import canonical, to_json
 from breakeven.records.case import Case
-from breakeven.records.lines import SCHEMA, Attempt, Line, Load, Purpose, Region
+from breakeven.records.lines import SCHEMA, Attempt, Line, Load, ProfileLine, Purpose, Region
 from breakeven.runner.events import number as finite
 from breakeven.runner.plan import Plan, PlannedCase
 from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open_seat
@@ -24,6 +24,7 @@ from breakeven.timing.plan import Phase
 from breakeven.timing.readings import Null
 
 PHASES = get_args(Phase)
+Made = TypeVar("Made", Attempt, Load, ProfileLine)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,10 +227,22 @@ def attempt_line(
     purpose: Purpose = "measure",
 ) -> Attempt:
     """The attempt line of a result. A result that does not fit the record becomes an error, not a crash."""
+    asked = {
+        "replicate": replicate,
+        "attempt": tries(session, planned.case, replicate, region, purpose),
+        "purpose": purpose,
+        "order_index": order,
+        "parent_id": parent_id,
+        "started_utc": started,
+        "region": region,
+    }
+    return line_of(Attempt, identity(session, planned) | asked, result)
+
+
+def identity(session: Session, planned: PlannedCase) -> dict[str, Any]:
+    """What every line that stands for a process of a case says of it and of the machine."""
     case = planned.case
-    common: dict[str, Any] = {
-        "kind": "attempt",
-        "schema": SCHEMA,
+    return {
         "case_id": case.case_id,
         "work_id": case.work_id,
         "tuning_id": case.tuning_id,
@@ -237,24 +250,29 @@ def attempt_line(
         "tuning": to_json(case.tuning),
         "device": to_json(case.device),
         "tuning_name": planned.tuning_name,
-        "replicate": replicate,
-        "attempt": tries(session, case, replicate, region, purpose),
-        "purpose": purpose,
-        "order_index": order,
-        "parent_id": parent_id,
-        "started_utc": started,
         "fingerprint_id": session.fingerprint_id,
-        "region": region,
     }
+
+
+def line_of(kind: type[Made], common: Mapping[str, Any], result: Mapping[str, Any]) -> Made:
+    """A line of this kind: what `result` has for its fields, overruled by `common`.
+
+    Flags and reasons for nulls are pooled with those of the process (`base_`). A result that does not fit the
+    record becomes an error, not a crash.
+    """
+    fields = kind.__dataclass_fields__
+    common = {"kind": fields["kind"].default, "schema": SCHEMA, **common}
     try:
-        values = {key: value for key, value in result.items() if key in Attempt.__dataclass_fields__}
-        values["flags"] = sorted({*result.get("base_flags", ()), *result.get("flags", ())})
-        values["nulls"] = {**result.get("base_nulls", {}), **result.get("nulls", {})}
+        values = {key: value for key, value in result.items() if key in fields}
+        if "flags" in fields:
+            values["flags"] = sorted({*result.get("base_flags", ()), *result.get("flags", ())})
+            nulls = {**result.get("base_nulls", {}), **result.get("nulls", {})}
+            values["nulls"] = {name: why for name, why in nulls.items() if name.split(".")[0] in fields}
         line = results_file.decode(canonical(values | common))
     except (ValueError, TypeError, RecursionError) as error:
         refused = {"outcome": "error", "reason": f"the result does not fit the record: {error}"[:300]}
         line = results_file.decode(canonical(refused | common))
-    assert isinstance(line, Attempt)
+    assert isinstance(line, kind)
     return line
 
 

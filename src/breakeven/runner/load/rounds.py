@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.records import file as results_file
 from breakeven.records import serving
-from breakeven.records.canonical import canonical, to_json
 from breakeven.records.lines import (
     FINAL,
     RETRIED,
     SAMPLED,
-    SCHEMA,
     Load,
     Purpose,
     Scenario,
@@ -30,7 +27,7 @@ from breakeven.runner.load.driving import MISSING
 from breakeven.runner.load.settings import FULL_MS, SERVER_QUERIES, answering, settings
 from breakeven.runner.plan import PlannedCase, schedule
 from breakeven.runner.rounds import why_stop
-from breakeven.runner.session import Session, close_seats, label, now, send
+from breakeven.runner.session import Session, close_seats, identity, label, line_of, now, send
 from breakeven.runner.study import Study
 
 MOST_TIMES = 8.0
@@ -209,23 +206,19 @@ def _run(
     started_utc, started = now(), time.monotonic()
     parent_id, ending = send(session, planned, request, replicate=replicate, number=number, purpose=purpose)
     result = dict(ending.result or {"outcome": ending.outcome, "reason": ending.reason})
-    line = _line(
-        session,
-        planned,
-        result,
-        {
-            "scenario": scenario,
-            "replicate": replicate,
-            "attempt": number,
-            "purpose": purpose,
-            "order_index": order,
-            "parent_id": parent_id,
-            "started_utc": started_utc,
-            "settings": given,
-            "minimums": study.load_minimums,
-            "search": {**serving.noted(bounds), "max_wait_ms": wait_ms} if bounds else None,
-        },
-    )
+    asked = {
+        "scenario": scenario,
+        "replicate": replicate,
+        "attempt": number,
+        "purpose": purpose,
+        "order_index": order,
+        "parent_id": parent_id,
+        "started_utc": started_utc,
+        "settings": given,
+        "minimums": study.load_minimums,
+        "search": {**serving.noted(bounds), "max_wait_ms": wait_ms} if bounds else None,
+    }
+    line = line_of(Load, identity(session, planned) | asked, result)
     session.spent.append(time.monotonic() - started)
     session.add(line, _label(planned, scenario, wanted))
 
@@ -256,34 +249,3 @@ def _label(planned: PlannedCase, scenario: Scenario, wanted: Wanted | None) -> s
     if wanted is None:
         return what
     return f"{what} at {wanted.per_s:g}/s" + (", again" if wanted.purpose == "confirm" else "")
-
-
-def _line(
-    session: Session, planned: PlannedCase, result: Mapping[str, Any], asked: Mapping[str, Any]
-) -> Load:
-    """The load line of a result. A result that does not fit the record becomes an error, not a crash."""
-    case = planned.case
-    common: dict[str, Any] = {
-        "kind": "load",
-        "schema": SCHEMA,
-        "case_id": case.case_id,
-        "work_id": case.work_id,
-        "tuning_id": case.tuning_id,
-        "work": to_json(case.work),
-        "tuning": to_json(case.tuning),
-        "device": to_json(case.device),
-        "tuning_name": planned.tuning_name,
-        "fingerprint_id": session.fingerprint_id,
-        **asked,
-    }
-    try:
-        values = {key: value for key, value in result.items() if key in Load.__dataclass_fields__}
-        values["flags"] = sorted({*result.get("base_flags", ()), *result.get("flags", ())})
-        nulls = {**result.get("base_nulls", {}), **result.get("nulls", {})}
-        values["nulls"] = {k: why for k, why in nulls.items() if k.split(".")[0] in Load.__dataclass_fields__}
-        line = results_file.decode(canonical(values | common))
-    except (ValueError, TypeError, RecursionError) as error:
-        refused = {"outcome": "error", "reason": f"the result does not fit the record: {error}"[:300]}
-        line = results_file.decode(canonical(refused | common))
-    assert isinstance(line, Load)
-    return line
