@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from breakeven.records.case import Case, Device, Work, applicable
+from breakeven.records.case import Case, Device, Tuning, Work, applicable
 from breakeven.records.tuning import preset
 from breakeven.workloads import data
 
@@ -37,3 +37,10 @@ def case(
     changes = {"precision": precision, "calibration": "minmax/64/train", **tuning}
     chosen = dataclasses.replace(chosen, **changes)
     return applicable(Case(work=work, tuning=chosen, device=device or Device(kind="cpu")))
+
+
+def own_way(runtime: str, model: str, *, batch: int = 4, device: Device | None = None, **tuning: Any) -> Case:
+    """Eager inference as a runtime means it, changed."""
+    made = case("eager", model=model, batch=batch, device=device)
+    chosen = preset("eager", "cpu", Tuning(runtime=runtime), task="infer")
+    return applicable(dataclasses.replace(made, tuning=dataclasses.replace(chosen, **tuning)))

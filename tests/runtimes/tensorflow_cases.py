@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from breakeven.records.case import Case, Device, Recipe, Tuning, applicable
-from breakeven.records.tuning import preset
+from breakeven.records.case import Case, Device, Recipe
 
 from . import inference_cases, torch_cases
 
@@ -30,6 +28,4 @@ def train(model: str = SMALL, *, recipe: Recipe | None = None, batch: int = 32, 
 
 
 def infer(model: str = SMALL, *, batch: int = 4, device: Device | None = None, **tuning: Any) -> Case:
-    made = inference_cases.case("eager", model=model, batch=batch, device=device)
-    chosen = preset("eager", "cpu", Tuning(runtime="tensorflow"), task="infer")
-    return applicable(dataclasses.replace(made, tuning=dataclasses.replace(chosen, **tuning)))
+    return inference_cases.own_way("tensorflow", model, batch=batch, device=device, **tuning)

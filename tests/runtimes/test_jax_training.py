@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,6 @@ pytestmark = pytest.mark.framework
 jax = pytest.importorskip("jax")
 
 
-@cache
-def torch_losses(model: str, batch: int, recipe: Recipe | None = None) -> tuple[float, ...]:
-    from breakeven.runtimes.torch.parity import fp64_losses
-
-    return fp64_losses(torch_cases.case(model, batch=batch, recipe=recipe))
-
-
 def losses(model: str, batch: int, recipe: Recipe | None = None, **tuning: Any) -> tuple[float, ...]:
     from breakeven.runtimes.jax.parity import fp64_losses
 
@@ -48,19 +40,19 @@ def made(**changes: Any) -> Any:
 @pytest.mark.parametrize("name", TUNINGS)
 def test_ten_fp64_losses_are_those_of_torch(name: str) -> None:
     found = losses(SMALL, 32, **TUNINGS[name])
-    assert found == pytest.approx(torch_losses(SMALL, 32), rel=1e-8, abs=0)
+    assert found == pytest.approx(torch_cases.fp64_losses(SMALL, 32), rel=1e-8, abs=0)
 
 
 @pytest.mark.parametrize("recipe", [Recipe(weight_decay=0.1), Recipe(accumulation=4), Recipe(augment="none")])
 def test_every_recipe_means_the_same(recipe: Recipe) -> None:
     found = losses(SMALL, 32, recipe, residency="device")
-    assert found == pytest.approx(torch_losses(SMALL, 32, recipe), rel=1e-8, abs=0)
+    assert found == pytest.approx(torch_cases.fp64_losses(SMALL, 32, recipe), rel=1e-8, abs=0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["resnet18", "vit-tiny"])
 def test_ten_fp64_losses_of_larger_nets(model: str) -> None:
-    assert losses(model, 8) == pytest.approx(torch_losses(model, 8), rel=1e-8, abs=0)
+    assert losses(model, 8) == pytest.approx(torch_cases.fp64_losses(model, 8), rel=1e-8, abs=0)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ from .tensorflow_cases import SMALL, TUNINGS, train
 
 pytestmark = pytest.mark.framework
 tf = pytest.importorskip("tensorflow")
-
-
-@cache
-def torch_losses(model: str, batch: int, recipe: Recipe | None = None) -> tuple[float, ...]:
-    from breakeven.runtimes.torch.parity import fp64_losses
-
-    return fp64_losses(torch_cases.case(model, batch=batch, recipe=recipe))
 
 
 def losses(model: str, batch: int, recipe: Recipe | None = None, **tuning: Any) -> tuple[float, ...]:
@@ -45,13 +37,13 @@ def made(**changes: Any) -> Any:
 @pytest.mark.parametrize("name", TUNINGS)
 def test_ten_fp64_losses_are_those_of_torch(name: str) -> None:
     found = losses(SMALL, 32, **TUNINGS[name])
-    assert found == pytest.approx(torch_losses(SMALL, 32), rel=1e-8, abs=0)
+    assert found == pytest.approx(torch_cases.fp64_losses(SMALL, 32), rel=1e-8, abs=0)
 
 
 @pytest.mark.parametrize("recipe", [Recipe(weight_decay=0.1), Recipe(accumulation=4), Recipe(augment="none")])
 def test_every_recipe_means_the_same(recipe: Recipe) -> None:
     found = losses(SMALL, 32, recipe, residency="device")
-    assert found == pytest.approx(torch_losses(SMALL, 32, recipe), rel=1e-8, abs=0)
+    assert found == pytest.approx(torch_cases.fp64_losses(SMALL, 32, recipe), rel=1e-8, abs=0)
 
 
 @pytest.mark.slow
@@ -60,7 +52,7 @@ def test_every_recipe_means_the_same(recipe: Recipe) -> None:
 )
 def test_ten_fp64_losses_of_larger_nets(model: str, batch: int) -> None:
     """At batch 8 MobileNetV2, which ends in one pixel, is chaotic: torch with one thread is 1e-3 off."""
-    assert losses(model, batch) == pytest.approx(torch_losses(model, batch), rel=1e-8, abs=0)
+    assert losses(model, batch) == pytest.approx(torch_cases.fp64_losses(model, batch), rel=1e-8, abs=0)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,14 @@ def calls(
     )
     asked = Tuning(**({"residency": "device"} | tuning))
     return applicable(Case(work=work, tuning=asked, device=device or Device(kind="cpu")))
+
+
+@cache
+def fp64_losses(model: str, batch: int, recipe: Recipe | None = None) -> tuple[float, ...]:
+    """Ten losses of torch in FP64: what other frameworks are held to."""
+    from breakeven.runtimes.torch import parity
+
+    return parity.fp64_losses(case(model, batch=batch, recipe=recipe))
 
 
 def cuda(index: int = 0) -> Device:
