@@ -3,10 +3,8 @@
 Knows nothing about evaluation, checks or where batches come from.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import nn
@@ -15,8 +13,6 @@ from torch.nn import functional
 from breakeven.errors import Mismatch
 from breakeven.records.case import Recipe
 from breakeven.runtimes.torch import input, nets
-from breakeven.runtimes.torch.compiled import compiled
-from breakeven.runtimes.torch.graph import kept_state
 from breakeven.runtimes.torch.precision import autocast
 from breakeven.runtimes.torch.training import Course, Plan, Seen, Training, adam, recorder
 from breakeven.workloads import cyclegan
@@ -135,12 +131,8 @@ class Domains:
         self.b.close()
 
 
-def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device, mode: str | None) -> Training:
-    """The four nets in training. `mode`: of the compiler, for both losses; None: eager."""
-    ahead = partial(generator_loss, four.nets(), plan.recipe, plan.precision)
-    judge = partial(discriminator_loss, four.nets(), plan.precision)
-    if mode is not None:
-        ahead, judge = compiled(ahead, mode), compiled(judge, mode)
+def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device) -> Training:
+    """The four nets in training."""
     made, judged = nn.ModuleList(four.nets()[:2]), nn.ModuleList(four.nets()[2:])
     generators, discriminators = adam(made, plan, device), adam(judged, plan, device)
     course = Course(plan=plan, optimizer=generators, others=(discriminators,), start=domains.begin)
@@ -152,14 +144,14 @@ def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device, 
     def gradients_of_generators(a: Images, b: Images) -> tuple[torch.Tensor, Images, Images]:
         judged.requires_grad_(False)
         generators.zero_grad(set_to_none=True)
-        loss, fake_a, fake_b = ahead(a, b)
+        loss, fake_a, fake_b = generator_loss(four.nets(), plan.recipe, plan.precision, a, b)
         loss.backward()
         return loss.detach(), fake_a.detach(), fake_b.detach()
 
     def gradients_of_discriminators(a: Images, b: Images, old_a: Images, old_b: Images) -> None:
         judged.requires_grad_(True)
         discriminators.zero_grad(set_to_none=True)
-        judge(a, b, old_a, old_b).backward()
+        discriminator_loss(four.nets(), plan.precision, a, b, old_a, old_b).backward()
 
     def step() -> None:
         course.arrive()
@@ -176,16 +168,6 @@ def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device, 
         course.step += 1
         seen.images, seen.output = a, fake_b
 
-    def build() -> Mapping[str, Any]:
-        zeros = torch.zeros(plan.shape, dtype=next(four.parameters()).dtype, device=device)
-        shown = zeros.contiguous(memory_format=plan.memory_format)
-        with kept_state(four, generators):
-            _, fake_a, fake_b = gradients_of_generators(shown, shown)
-            gradients_of_discriminators(shown, shown, fake_a.to(zeros.dtype), fake_b.to(zeros.dtype))
-        generators.zero_grad(set_to_none=True)
-        discriminators.zero_grad(set_to_none=True)
-        return {"captured": False}
-
     return Training(
         net=four,
         optimizer=generators,
@@ -195,5 +177,4 @@ def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device, 
         step=step,
         next_epoch=course.next_epoch,
         losses=losses,
-        build=None if mode is None else build,
     )

@@ -50,12 +50,8 @@ def _checks(
     yield native(case.tuning.precision, precision.hardware(case.tuning.precision, device))
     probed = _precision(session)
     yield "precision", "precision_mismatch", probed
-    ran = loosest(probed["found"])
     yield "training_flops", "invalid", _flops(session)
-    yield "one_step_parity", "output_mismatch", _parity(session, ran)
-    if session.training.build is not None:
-        session.training.build()
-        yield "as_eager", "output_mismatch", _as_eager(session, ran)
+    yield "one_step_parity", "output_mismatch", _parity(session, loosest(probed["found"]))
     yield "weights_move", "invalid", _weights_move(session)
     evaluate(1)  # raises Mismatch itself if it builds a graph or runs in training mode
     yield "evaluation", "invalid", equal("inference mode", "inference mode")
@@ -181,28 +177,6 @@ def _sample(session: Session, domain: int) -> torch.Tensor:
     first = (images.shape[2] - PARITY_SIDE) // 2
     cut = images[:1, :, first : first + PARITY_SIDE, first : first + PARITY_SIDE]
     return cut.contiguous()
-
-
-def _as_eager(session: Session, ran: str) -> Check:
-    """Loss and gradients of the first step, compiled, against the same step run eagerly."""
-    case, device, layout = session.case, session.device, memory_format(session.case)
-    there = _fresh(session).to(device=device, memory_format=layout)
-    here = session.training.net
-    assert isinstance(here, Four)
-    pair = []
-    for domain in (0, 1):
-        batches = input.device_batches(session.train[domain], loading(case, device, drop_last=True))
-        batches.begin(0, 0)
-        pair.append(batches.next()[0])
-    exact = _gradients(session, there.nets(), pair[0], pair[1], case.tuning.precision)
-    session.training.step()
-    loss = session.training.losses()[-1]
-    found = _compared((loss, exact[1]), exact, here, there)
-    del found["discriminators_loss"]  # a step does not tell it
-    limits = _limits(ran)
-    # The generators' update comes first, but the images that discriminators see are those from before it.
-    ok = all(found[name] <= limits[name] for name in found)
-    return check(limits, found, ok, f"relative to the eager step, batch {case.work.batch}, as {ran}")
 
 
 def _weights_move(session: Session) -> Check:
