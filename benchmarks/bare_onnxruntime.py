@@ -36,8 +36,9 @@ def bare_loop(case: Case) -> Callable[[float], float]:
     """A loop as people write it: infer(seconds) returns its median nanoseconds a call."""
     import onnxruntime as ort
 
-    from breakeven.runtimes.onnx import graph, host
-    from breakeven.runtimes.onnx.inputs import inputs_of
+    from breakeven.runtimes import host
+    from breakeven.runtimes.inference.inputs import inputs_of
+    from breakeven.runtimes.onnx import graph
 
     inputs = inputs_of(case)
     proto = graph.graph(inputs.model, inputs.weights, batch=inputs.batch)
