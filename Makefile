@@ -57,7 +57,7 @@ run: setup ## measure this machine: breakeven run quick
 lint: dev
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/mypy src
+	$(BIN)/mypy src benchmarks
 	$(BIN)/lint-imports
 
 check: lint ## the quick loop: lint, types, layers, and the tests that need no framework, browser or GPU
@@ -79,6 +79,7 @@ bench: setup runtimes data ## what measuring costs, and the harness against bare
 	for model in $(BENCH_MODELS); do for what in harness_step bare_loop; do \
 		$(BENCH)/$$what.py --model $$model $(BENCH_END)/$$what-$$model-$(BENCH_DEVICE).json || exit 1; done; done
 	$(BENCH)/bare_onnxruntime.py --wait 10 -o benchmarks/results/bare_onnxruntime-resnet18-cpu.json
+	$(BENCH)/int8_gain.py --wait 10 -o benchmarks/results/int8_gain-resnet18-cpu.json
 
 wheelhouse: $(VENV)/pip.stamp ## wheels for a machine without network: make wheelhouse PYTHON_VERSION=3.12
 	PYTHON=$(abspath $(BIN)/python) tools/wheelhouse.sh

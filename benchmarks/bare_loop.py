@@ -41,11 +41,11 @@ def bare_loop(model: str, data: str, device: str) -> Callable[[float], float]:
     mean = torch.tensor(known.mean).view(3, 1, 1)
     std = torch.tensor(known.std).view(3, 1, 1)
 
-    class Train(Dataset):
-        def __len__(self):
+    class Train(Dataset):  # type: ignore[misc]  # torch is not followed
+        def __len__(self) -> int:
             return len(split.labels)
 
-        def __getitem__(self, index):
+        def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
             image = Image.fromarray(pixels[index])
             image = ImageOps.expand(image, border=4)
             left, top = random.randint(0, 8), random.randint(0, 8)
@@ -62,7 +62,7 @@ def bare_loop(model: str, data: str, device: str) -> Callable[[float], float]:
     loader = DataLoader(Train(), batch_size=BATCH, shuffle=True, drop_last=True)
 
     def train(seconds: float) -> float:
-        times = []
+        times: list[float] = []
         begin = time.perf_counter()
         batches = iter(loader)
         while time.perf_counter() - begin < seconds or len(times) < 6:

@@ -15,12 +15,13 @@ from pathlib import Path
 import quiet
 
 from breakeven import api, runtimes
+from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
 from breakeven.timing import Plan, sample_training
 from breakeven.timing.probes import probes_for
 
 
-def harness(prepared: Prepared, case, seconds: float) -> tuple[float, int]:
+def harness(prepared: Prepared, case: Case, seconds: float) -> tuple[float, int]:
     """(nanoseconds a step, steps a block) as an attempt finds them, its probes running."""
     prepared.next_epoch()
     watch = {probe.name: probe for probe in probes_for(case.device)}

@@ -16,13 +16,14 @@ from pathlib import Path
 import quiet
 
 from breakeven import api
+from breakeven.records.lines import Attempt, Check
 from breakeven.timing.parts import BLOCKS
 
 TUNINGS = ("as-written", "on-device", "no-sync", "channels-last")
 
 
-def measured_s(line) -> float:
-    ns = (line.cold_ns or 0) + sum(block.ns for block in (*line.blocks, *line.eval_blocks))
+def measured_s(line: Attempt) -> float:
+    ns: float = (line.cold_ns or 0) + sum(block.ns for block in (*line.blocks, *line.eval_blocks))
     split = line.phases or {}
     if split:
         ms = BLOCKS * split["steps"] * split["step_ms"] + split["busy_steps"] * sum(split["busy_ms"].values())
@@ -59,7 +60,10 @@ def main() -> None:
     }  # fmt: skip
     load = quiet.wait(args.load, args.wait)
     begun: dict[str, float] = {}
-    first, later, start_up, checks = [], [], [], []
+    first: list[float] = []
+    later: list[float] = []
+    start_up: list[float] = []
+    checks: list[float] = []
     seen: set[str | None] = set()
     checked = False
 
@@ -72,10 +76,11 @@ def main() -> None:
                 if checked:
                     checks.append(now - begun.pop("check"))
             begun[event.phase] = now
-        elif event.kind == "line" and event.line is not None:
-            line = event.line
+        elif isinstance(line := event.line, Attempt | Check):
             if line.outcome != "ok":
                 raise SystemExit(f"{event.label}: {line.outcome}: {line.reason}")
+            if isinstance(line, Check):
+                return
             beyond = now - begun.pop("start") - measured_s(line)
             (later if line.parent_id in seen or checked else first).append(beyond)
             seen.add(line.parent_id)

@@ -52,7 +52,8 @@ def pairs(
     harness: Callable[[], float], bare: Callable[[], float], count: int, minutes: float
 ) -> dict[str, Any]:
     """Alternates both sides (A B B A ...) until `count` pairs were undisturbed, at most so many minutes."""
-    both, shares = {"harness": {}, "bare": {}}, {}
+    both: dict[str, dict[int, float]] = {"harness": {}, "bare": {}}
+    shares: dict[int, float] = {}
     deadline, pair = time.monotonic() + 60 * minutes, 0
     while len(_clean(shares)) < count and (time.monotonic() < deadline or pair < 2):
         with others() as share:

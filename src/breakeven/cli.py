@@ -55,7 +55,9 @@ Model = Annotated[Axis, typer.Option("--model", help="Model reference; repeat or
 DeviceOption = Annotated[
     Axis, typer.Option("--device", help="cpu, cpu:threads=4, cuda:0, sim:gpu or auto; repeat for several.")
 ]
-RuntimeOption = Annotated[Axis, typer.Option("--runtime", help="torch, onnxruntime, openvino or sim.")]
+RuntimeOption = Annotated[
+    Axis, typer.Option("--runtime", help="torch, tensorflow, jax, onnxruntime, openvino, sim.")
+]
 PrecisionOption = Annotated[Axis, typer.Option("--precision", help="default, fp32, tf32, fp16, bf16, int8.")]
 Batch = Annotated[Axis, typer.Option("--batch", help="Samples a step: 128, or 1..64 doubling.")]
 TuningOption = Annotated[Axis, typer.Option("--tuning", help="Preset: see list tunings.")]
