@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -377,12 +378,13 @@ def report(
     quiet: Quiet = False,
 ) -> int:
     """Print what the results say, or write it to a file by its suffix."""
-    from breakeven import api
+    # Not by the library's front, which brings all that measures: a tenth of a report's time.
     from breakeven import report as reports
+    from breakeven.analysis import understand
 
     # Nothing that a report makes is garbage before its end: looking for some takes a quarter of the time.
     gc.disable()
-    understanding = api.understand([_read(name) for name in results], show_all=show_all)
+    understanding = understand([_read(name) for name in results], show_all=show_all)
     if anonymous:
         understanding = reports.anonymous(understanding)
     if form is not None and (
@@ -390,13 +392,12 @@ def report(
     ):
         known = ", ".join([*(suffix[1:] for suffix in reports.SUFFIXES), *reports.EXPORTS])
         raise UsageError(f"--format needs -o FILE and one of {known}")
-    prices = None if price is None else api.read_prices(price)
-    beside = api.published_beside(understanding) if published else None
+    prices = None if price is None else _prices(price)
+    beside = _published(understanding) if published else None
     made = reports.only_claims(understanding) if claims else reports.build(understanding, beside, prices)
     if out is not None:
-        reports.write(made, understanding, out, beside, form)
-        if not quiet:
-            print(f"Saved {out}", file=sys.stderr)
+        files = reports.write(made, understanding, out, beside, form)
+        _say_saved(files, quiet=quiet, as_json=as_json)
     if as_json:
         print(json.dumps(reports.document(understanding, beside), allow_nan=False))
     elif out is None:
@@ -404,6 +405,27 @@ def report(
         cases = 0 if claims else len(understanding.cases)
         print(reports.screen(made, cases, width=_width(), colour=_colour(), name=shown), end="")
     return OK
+
+
+def _say_saved(files: Sequence[Path], *, quiet: bool, as_json: bool) -> None:
+    """One file is said beside the output; several are the output, a line each, for a script to go on with."""
+    for file in () if quiet else files:
+        if len(files) == 1 or as_json:
+            print(f"Saved {file}", file=sys.stderr)
+        else:
+            print(file)
+
+
+def _prices(path: Path) -> Any:
+    from breakeven import api
+
+    return api.read_prices(path)
+
+
+def _published(understanding: "Understanding") -> Any:
+    from breakeven.analysis.published import published_beside
+
+    return published_beside(understanding.cases)
 
 
 @app.command()
@@ -424,9 +446,8 @@ def trend(
 
     found = api.trend(metric, segment, frontier=frontier)
     if out is not None:
-        reports.write_trend(found, out)
-        if not quiet:
-            print(f"Saved {out}", file=sys.stderr)
+        files = reports.write_trend(found, out)
+        _say_saved(files, quiet=quiet, as_json=as_json)
     if as_json:
         print(json.dumps(trends.document(found), allow_nan=False))
     elif out is None:
@@ -454,9 +475,8 @@ def predict(
 
     found = api.predict([_read(name) for name in results], wanted, show_all=show_all)
     if out is not None:
-        reports.write_prediction(found, out)
-        if not quiet:
-            print(f"Saved {out}", file=sys.stderr)
+        files = reports.write_prediction(found, out)
+        _say_saved(files, quiet=quiet, as_json=as_json)
     if as_json:
         print(json.dumps(predictions.document(found), allow_nan=False))
     elif out is None:

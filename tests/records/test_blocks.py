@@ -42,7 +42,8 @@ def test_what_was_written_is_read(blocks: tuple[Block, ...]) -> None:
         (b'"ns":5', b'"ns":-5'), (b'"ns":5', b'"ns":5.0'), (b'"ns":5', b'"ns":null'), (b'"ns":5', b'"ns":'),
         (b'"ns":5', b'"ns":true'), (b'"ns":5', b'"ns":5e1'), (b'"ns":5', b'"ns":99999999999999999999'),
         (b'"n_steps":2', b'"n_steps":0'), (b'"warmup":false', b'"warmup":7'), (b'"ns"', b'"n"'),
-        (b'"boundary":false,', b""), (b"}", b',"x":1}'), (b"{", b" {"),
+        (b'"boundary":false,', b""), (b"}", b',"x":1}'), (b"{", b" {"), (b"false", b"fal1se"),
+        (b'"ns"', b'"ns7"'), (b'"boundary"', b'1"boundary"'), (b'"ns":5', b'"ns":5 6'),
     ],
 )  # fmt: skip
 def test_another_form_is_left_to_the_parser(change: tuple[bytes, bytes]) -> None:

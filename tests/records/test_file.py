@@ -126,6 +126,29 @@ def test_fields_of_a_later_version_are_kept() -> None:
     assert json.loads(file.encode(line)) == value
 
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "none": {}, "a later field": {"later": [1]}, "a field named unknown": {"unknown": {"a": 1}},
+    "a later field of the work": {"work": json.loads(file.encode(attempt()))["work"] | {"later": 1}},
+    "another kind of value": {"replicate": "three"}, "a number as text": {"replicate": "3"},
+    "no number": {"observed": {"x": float("nan")}}, "too large": {"cold_ns": 10**30},
+    "another schema": {"schema": "2.0"}, "another kind": {"kind": "check"}, "no text": {"reason": "\ud800"},
+    "two of one": {"flags": ["a", "a"]}, "null": {"memory": None}, "a word": {"reason": "NaN, Infinity"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_attempt_is_read_alike_in_one_go_and_step_by_step(change: str) -> None:
+    value = json.loads(file.encode(attempt())) | CHANGES[change]
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    read = []
+    for form in (text.encode("ascii"), text):  # blocks are taken apart from bytes only
+        try:
+            read.append(file.decode(form))
+        except ValueError as error:
+            read.append(str(error))
+    assert read[0] == read[1]
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused_both_ways(bad: float) -> None:
     with pytest.raises(ValueError):

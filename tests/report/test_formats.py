@@ -17,12 +17,13 @@ from rich.cells import cell_len
 
 from breakeven.analysis.findings import Understanding
 from breakeven.errors import UserError
-from breakeven.report import SUFFIXES, build, document, text, write
+from breakeven.report import PICTURES, SUFFIXES, build, document, text, write
 from breakeven.report import view as v
 from breakeven.report.csv import sheet
 from breakeven.report.html import page
 from breakeven.report.markdown import escape, markdown
 from breakeven.report.names import short_devices
+from breakeven.report.pictures import pictures
 from breakeven.report.text import wrapped
 from breakeven.report.words import amount, significant
 from report.conftest import build_simulated, build_understanding, renamed
@@ -169,13 +170,13 @@ def test_an_empty_study_is_still_a_report(understanding: Understanding, tmp_path
     )  # fmt: skip
     report = build(empty)
     assert [section.key for section in report.sections] == ["reading"]
-    for suffix in set(SUFFIXES) - {".svg", ".png"}:
+    for suffix in set(SUFFIXES) - set(PICTURES):
         write(report, empty, tmp_path / f"r{suffix}")
     with pytest.raises(UserError, match="no chart"):
         write(report, empty, tmp_path / "r.svg")
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", [s for s in SUFFIXES if s not in PICTURES])
 def test_write_makes_a_whole_file(understanding: Understanding, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"report{suffix}"
     path.write_text("old")
@@ -184,6 +185,36 @@ def test_write_makes_a_whole_file(understanding: Understanding, tmp_path: Path, 
     assert path.read_bytes().startswith(starts.get(suffix, b""))
     assert path.stat().st_size > 500
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", PICTURES)
+def test_every_chart_is_a_picture_of_its_own(
+    understanding: Understanding, tmp_path: Path, suffix: str
+) -> None:
+    report = build(understanding)
+    files = write(report, understanding, tmp_path / f"x{suffix}")
+    assert [file.name for file in files] == [f"x-{chart.name}{suffix}" for chart in report.charts]
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+    assert all(file.read_bytes().startswith((b"<svg", b"\x89PNG")) for file in files)
+
+
+def test_a_report_of_one_chart_is_the_file_that_was_asked_for(
+    understanding: Understanding, tmp_path: Path
+) -> None:
+    whole = build(understanding)
+    one = dataclasses.replace(
+        whole, sections=tuple(s for s in whole.sections if s.chart is None or s.key == "scale")
+    )
+    assert write(one, understanding, tmp_path / "x.svg") == (tmp_path / "x.svg",)
+
+
+def test_pictures_have_names_that_a_file_may_have_and_that_no_other_has() -> None:
+    values = ({"model": "a/B c"}, {"model": "a/b-c"}, {"model": "../x"}, {"model": "a/B c"}, {"model": "!"})
+    chart = v.Chart(kind="ladder", name="ladder", title="Steps", alt_text="steps", values=values)
+    made = pictures([chart, v.Chart(kind="scale", name="scale", title="", alt_text="", values=())])
+    assert list(made) == ["ladder-a-b-c", "ladder-a-b-c-2", "ladder-x", "ladder-other", "scale"]
+    assert made["ladder-a-b-c"].values == (values[0], values[3])
+    assert made["ladder-a-b-c"].title == "Steps: a/B c"
 
 
 def test_an_unknown_suffix_names_the_known(understanding: Understanding, tmp_path: Path) -> None:

@@ -241,4 +241,6 @@ def _untold(finding: ShareFinding, why: str) -> ShareFinding:
 
 
 def _because(finding: ShareFinding, **reasons: str) -> ShareFinding:
+    if not reasons:
+        return finding
     return dataclasses.replace(finding, reasons={**finding.reasons, **reasons})

@@ -20,7 +20,6 @@ from breakeven.analysis.findings import CONTRASTS, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key, all_looks, shared_keys
 from breakeven.analysis.ratios import FEWEST
-from breakeven.records.canonical import digest
 
 ENOUGH: Mapping[Axis, int] = {"batch": 2, "flops": 3, "parameters": 3}
 """Values of an axis that a curve takes: two models are no axis of sizes."""
@@ -81,7 +80,7 @@ def _group(pair: Pair, axis: Axis) -> tuple[object, ...]:
     sides: list[object] = [m.finding.device_label for m in pairs]
     if pair.contrast == "tuning":
         sides += [(m.finding.tuning_name, m.case.tuning.precision) for m in pairs]
-    return (pair.contrast, *sides, digest("work", alike))
+    return (pair.contrast, *sides, alike)
 
 
 def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None) -> _Point | None:
@@ -103,7 +102,8 @@ def _logs(pair: Pair) -> Logs:
 
 def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
     known, elsewhere = _on_one_machine([p for p in curve if p.logs])
-    sides = _sides(known)
+    ratios = [_paired(p) for p in known]
+    sides = _sides(known, ratios)
     first = known[0]
     work = first.pair.candidate.case.work
     finding = BreakEvenFinding(
@@ -117,7 +117,7 @@ def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
         tuning_name=CONTRASTS.get(first.pair.contrast, first.pair.candidate.finding.tuning_name),
         tuning_base=CONTRASTS.get(first.pair.contrast, first.pair.base.finding.tuning_name),
         answer="cannot be told",
-        points=tuple(_shown(p, side) for p, side in zip(known, sides, strict=True)),
+        points=tuple(map(_shown, known, ratios, sides)),
         changes=tuple(
             (a.x, b.x)
             for (a, one), (b, other) in pairwise((p, s) for p, s in zip(known, sides, strict=True) if s)
@@ -144,9 +144,8 @@ def _on_one_machine(points: Sequence[_Point]) -> tuple[list[_Point], list[_Point
     return [p for p in points if p.unit == unit], [p for p in points if p.unit != unit]
 
 
-def _sides(known: Sequence[_Point]) -> list[Literal[-1, 0, 1]]:
+def _sides(known: Sequence[_Point], ratios: Sequence[stats.Ratio | None]) -> list[Literal[-1, 0, 1]]:
     """Which device surely wins at every point: after Holm's correction over the curve; 0 where unsure."""
-    ratios = [_paired(p) for p in known]
     adjusted = stats.holm([1.0 if r is None else r.p_value for r in ratios])
     out: list[Literal[-1, 0, 1]] = []
     for p, ratio, p_value in zip(known, ratios, adjusted, strict=True):
@@ -164,8 +163,7 @@ def _paired(p: _Point) -> stats.Ratio | None:
     return stats.paired_ratio(times, dict.fromkeys(times, 1.0), looks=p.looks)
 
 
-def _shown(p: _Point, side: Literal[-1, 0, 1]) -> CurvePoint:
-    ratio = _paired(p)
+def _shown(p: _Point, ratio: stats.Ratio | None, side: Literal[-1, 0, 1]) -> CurvePoint:
     return CurvePoint(
         x=p.x,
         name=p.name,

@@ -177,4 +177,6 @@ def _middle(values: Sequence[float]) -> float | None:
 
 
 def _because(finding: CaseFinding, **reasons: str) -> CaseFinding:
+    if not reasons:
+        return finding
     return dataclasses.replace(finding, reasons={**finding.reasons, **reasons})

@@ -4,7 +4,7 @@ Knows nothing about runs that were made in full.
 total = start-up + compiling and capturing + cold + epochs x (steps x mean step + boundary + evaluation).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from breakeven import stats
@@ -77,10 +77,15 @@ def epoch_s(process: Process) -> float | str:
 
 def total_s(process: Process, epochs: int | None = None) -> float | str:
     """Seconds of the whole recipe, or of so many epochs of it; or why they cannot be forecast."""
+    return _total_s(process, epoch_s(process), epochs)
+
+
+def _total_s(process: Process, epoch: float | str, epochs: int | None = None) -> float | str:
+    """The same, given the seconds of an epoch or why they are not known."""
     attempt = process.attempt
     if attempt.work.recipe is None:
         return "inference has no run to forecast"
-    epoch, evaluation = epoch_s(process), evaluation_s(attempt)
+    evaluation = evaluation_s(attempt)
     if isinstance(epoch, str):
         return epoch
     if isinstance(evaluation, str):
@@ -95,8 +100,9 @@ def total_s(process: Process, epochs: int | None = None) -> float | str:
 
 def forecast(processes: Sequence[Process], looks: Sequence[int] = ()) -> Forecast:
     """Both forecasts with their intervals (`looks`: `stats.widening`); of one process a point alone."""
-    epochs, why_epoch = _known(processes, epoch_s)
-    totals, why_total = _known(processes, total_s)
+    each = [epoch_s(p) for p in processes]
+    epochs, why_epoch = _known(each)
+    totals, why_total = _known([_total_s(p, epoch) for p, epoch in zip(processes, each, strict=True)])
     reasons = {}
     if len(epochs) < 2:
         reasons["epoch_s"] = why_epoch if not epochs else "one process"
@@ -111,8 +117,7 @@ def forecast(processes: Sequence[Process], looks: Sequence[int] = ()) -> Forecas
     )
 
 
-def _known(processes: Sequence[Process], of: Callable[[Process], float | str]) -> tuple[list[float], str]:
-    made = [of(p) for p in processes]
+def _known(made: Sequence[float | str]) -> tuple[list[float], str]:
     known = [value for value in made if not isinstance(value, str) and value > 0]
     why = next((value for value in made if isinstance(value, str)), "no process gave a number")
     return known, why

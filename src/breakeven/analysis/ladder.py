@@ -107,9 +107,9 @@ def _climbed(mine: Sequence[Measured], planned: Collection[str]) -> list[_Rung]:
     passed: dict[str, str] = {}  # case id -> name of what nobody measured since the last rung
     for name in ladder.steps(case.device.kind):
         named = [m for m in mine if m.preset == name]
-        plain = _case_id(case, preset(name, case.device.kind, Tuning(runtime=case.tuning.runtime)))
-        here = next((m for m in mine if m.finding.case_id == plain), named[0] if named else None)
-        case_id = here.finding.case_id if here else plain
+        plain = _tuned(case, preset(name, case.device.kind, Tuning(runtime=case.tuning.runtime)))
+        here = next((m for m in mine if m.case == plain), named[0] if named else None)
+        case_id = here.finding.case_id if here else plain.case_id
         if case_id in {rung.case_id for rung in rungs}:
             continue
         if here is None and case_id not in planned:
@@ -133,7 +133,7 @@ def _without(mine: Sequence[Measured], rungs: Sequence[_Rung]) -> list[_Rung]:
         return []
     found = []
     for name in climbed[1:]:
-        case_id = _case_id(case, ladder.less([name], kind, Tuning(runtime=case.tuning.runtime)))
+        case_id = _tuned(case, ladder.less([name], kind, Tuning(runtime=case.tuning.runtime))).case_id
         if case_id in by_id and case_id != rungs[-1].case_id:
             found.append(_Rung(name=name, case_id=case_id, here=by_id[case_id], over=rungs[-1]))
     return found
@@ -144,8 +144,8 @@ def _turned(pair: Pair | None) -> Pair | None:
     return None if pair is None else dataclasses.replace(pair, base=pair.candidate, candidate=pair.base)
 
 
-def _case_id(case: Case, tuning: Tuning) -> str:
-    return applicable(dataclasses.replace(case, tuning=tuning)).case_id
+def _tuned(case: Case, tuning: Tuning) -> Case:
+    return applicable(dataclasses.replace(case, tuning=tuning))
 
 
 def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:

@@ -12,7 +12,6 @@ from typing import Literal
 
 from breakeven import stats
 from breakeven.analysis.findings import RatioFinding, ScaleFinding
-from breakeven.records.canonical import digest
 from breakeven.records.case import Case
 
 ENOUGH = 3
@@ -44,7 +43,7 @@ def _group(ratio: RatioFinding, case: Case) -> tuple[object, ...]:
         ratio.setting,
         # The best of each model is a tuning of its own; equal tunings are equal on both sides.
         ratio.tuning_base if ratio.contrast == "tuning" else None,
-        digest("work", alike),
+        alike,
     )
 
 

@@ -51,15 +51,18 @@ def splits_of(attempts: Sequence[Attempt]) -> list[Split] | str:
 
 def mean_shares(splits: Sequence[Split]) -> dict[str, float]:
     """Means over processes, which add up to 1 as well; without the parts that these steps do not have."""
-    means = {name: fmean(split.shares.get(name, 0.0) for split in splits) for name in SHARES}
-    seen = {name for split in splits for name in split.shares}
-    return {name: share for name, share in means.items() if name in seen}
+    return {name: fmean(shares) for name, shares in _by_part(splits).items()}
 
 
 def share_ranges(splits: Sequence[Split]) -> dict[str, tuple[float, float]]:
     """The least and the largest share of any process, for every part of `mean_shares`."""
-    each = {name: [split.shares.get(name, 0.0) for split in splits] for name in mean_shares(splits)}
-    return {name: (min(values), max(values)) for name, values in each.items()}
+    return {name: (min(shares), max(shares)) for name, shares in _by_part(splits).items()}
+
+
+def _by_part(splits: Sequence[Split]) -> dict[str, list[float]]:
+    """The shares of the processes by part, in the order of a step; without the parts that nobody has."""
+    seen = {name for split in splits for name in split.shares}
+    return {name: [split.shares.get(name, 0.0) for split in splits] for name in SHARES if name in seen}
 
 
 def middle_ms(each: Sequence[Times]) -> dict[str, float]:

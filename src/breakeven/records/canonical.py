@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 ID_VERSION = 1
@@ -14,6 +15,8 @@ ID_VERSION = 1
 
 ID_LENGTH = 16
 """Hex digits kept of the sha256: 64 bits, a collision chance below 1e-9 at 100,000 cases (birthday bound)."""
+
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 
@@ -38,15 +41,21 @@ def without_defaults(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         out: dict[str, Any] = {}
-        for f in dataclasses.fields(value):
-            item = getattr(value, f.name)
-            if f.default is not dataclasses.MISSING and item == f.default and type(item) is type(f.default):
+        for name, default, factory in _fields(type(value)):
+            item = getattr(value, name)
+            if default is not dataclasses.MISSING and item == default and type(item) is type(default):
                 continue
-            if f.default_factory is not dataclasses.MISSING and item == f.default_factory():
+            if factory is not dataclasses.MISSING and item == factory():
                 continue
-            out[f.name] = without_defaults(item)
+            out[name] = without_defaults(item)
         return out
     return to_json(value)
+
+
+@lru_cache(maxsize=64)
+def _fields(kind: type[Any]) -> tuple[tuple[str, Any, Any], ...]:
+    """Name, default and maker of the default of every field."""
+    return tuple((f.name, f.default, f.default_factory) for f in dataclasses.fields(kind))
 
 
 def canonical(value: Any) -> str:
@@ -54,7 +63,7 @@ def canonical(value: Any) -> str:
 
     Raises ValueError for NaN and infinities: they have no place in an id or a record.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return ENCODER.encode(value)
 
 
 def digest(kind: str, value: Any) -> str:

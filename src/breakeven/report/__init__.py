@@ -28,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 SUFFIXES = (".html", ".md", ".csv", ".json", ".svg", ".png", ".txt")
+PICTURES = (".svg", ".png")
 EXPORTS = {"pytest-benchmark": ".pytest.json", "github-action-benchmark": ".github.json"}
 """Formats of other tools, and the ending of a name that asks for each without saying so."""
 
@@ -72,8 +73,11 @@ def write(
     path: str | Path,
     beside: "PublishedFindings | None" = None,
     form: str | None = None,
-) -> None:
-    """Writes the report in the format of the path's suffix, whole or not at all.
+) -> tuple[Path, ...]:
+    """Writes the report in the format of the path's suffix, whole or not at all; says which files it wrote.
+
+    Pictures are one a chart: of `x.svg` the files `x-ladder-resnet18.svg`, `x-scale.svg` and so on beside it,
+    `x.svg` itself where there is one chart.
 
     `form`: a suffix without its dot, or a name of EXPORTS, whatever the path's suffix is.
     UserError, one line, for a suffix that is not known, for charts without the report extra, for a picture
@@ -85,14 +89,14 @@ def write(
     target = Path(path)
     if (export := _export(form, target.name)) is not None:
         _save(target, _exported(export, understanding))
-        return
+        return (target,)
     suffix = target.suffix.lower() if form is None else f".{form}"
     findings = _Findings(
         document=lambda: document(understanding, beside),
         line=lambda: to_text(understanding, beside),
         rows=lambda: csv.sheet(understanding),
     )
-    _save(target, _content(report, suffix, findings))
+    return _save_all(report, target, suffix, findings)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,39 +131,63 @@ def _save(target: Path, content: str | bytes) -> None:
         raise UserError(f"cannot write {target}: {error.strerror or error}") from error
 
 
-def write_trend(found: "Trend", path: str | Path) -> None:
-    """Writes a trend in the format of the path's suffix, whole or not at all. UserError as `write`."""
+def write_trend(found: "Trend", path: str | Path) -> tuple[Path, ...]:
+    """Writes a trend in the format of the path's suffix; files and UserError as `write`."""
     from breakeven.report import trend
 
     made = trend.report(found)
-    _save_own(made, Path(path), lambda: trend.document(found), lambda: trend.sheet(found))
+    return _save_own(made, Path(path), lambda: trend.document(found), lambda: trend.sheet(found))
 
 
-def write_prediction(found: "Prediction", path: str | Path) -> None:
-    """Writes forecasts in the format of the path's suffix, whole or not at all. UserError as `write`."""
+def write_prediction(found: "Prediction", path: str | Path) -> tuple[Path, ...]:
+    """Writes forecasts in the format of the path's suffix; files and UserError as `write`."""
     from breakeven.report import predict
 
     made = predict.report(found)
-    _save_own(made, Path(path), lambda: predict.document(found), lambda: predict.sheet(found))
+    return _save_own(made, Path(path), lambda: predict.document(found), lambda: predict.sheet(found))
 
 
 def _save_own(
     made: Report, target: Path, document_of: Callable[[], Mapping[str, Any]], rows: Callable[[], str]
-) -> None:
+) -> tuple[Path, ...]:
     import json
 
     def line() -> str:
         return json.dumps(document_of(), allow_nan=False, separators=(",", ":"))
 
     findings = _Findings(document=document_of, line=line, rows=rows)
-    _save(target, _content(made, target.suffix.lower(), findings))
+    return _save_all(made, target, target.suffix.lower(), findings)
+
+
+def _save_all(report: Report, target: Path, suffix: str, findings: _Findings) -> tuple[Path, ...]:
+    """The files of a report, all made before the first is written."""
+    if suffix not in PICTURES:
+        _save(target, _content(report, suffix, findings))
+        return (target,)
+    from breakeven.report import charts
+    from breakeven.report.pictures import pictures
+
+    if not report.charts:
+        raise UserError("these results have no chart to draw: write .html, .md, .csv, .json or .txt")
+    named = pictures(report.charts)
+    files = [target] if len(named) == 1 else [_beside(target, name) for name in named]
+    draw = charts.svg if suffix == ".svg" else charts.png
+    drawn = [draw(chart) for chart in named.values()]
+    for file, content in zip(files, drawn, strict=True):
+        _save(file, content)
+    return tuple(files)
+
+
+def _beside(target: Path, name: str) -> Path:
+    """`x.svg` and `scale` -> `x-scale.svg`."""
+    return target.with_name(f"{target.stem}-{name}{target.suffix}")
 
 
 def _content(report: Report, suffix: str, findings: _Findings) -> str | bytes:
     # Imported here: printing a text needs neither a template nor a chart.
     import json
 
-    from breakeven.report import charts, html, markdown
+    from breakeven.report import html, markdown
 
     match suffix:
         case ".html":
@@ -172,10 +200,6 @@ def _content(report: Report, suffix: str, findings: _Findings) -> str | bytes:
             return json.dumps(findings.document(), indent=2, allow_nan=False) + "\n"
         case ".txt":
             return text(report)
-        case ".svg" | ".png":
-            if not report.charts:
-                raise UserError("these results have no chart to draw: write .html, .md, .csv, .json or .txt")
-            return charts.svg(report.charts[0]) if suffix == ".svg" else charts.png(report.charts[0])
     known = ", ".join([*SUFFIXES, *EXPORTS.values()])
     raise UserError(f"cannot tell a format from the suffix {suffix!r}: use one of {known}")
 

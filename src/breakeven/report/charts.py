@@ -12,7 +12,18 @@ from typing import Any
 
 from breakeven.errors import UserError
 from breakeven.report import bandwidth, inference_charts, predict_charts, trend_chart
-from breakeven.report.drawing import WIDTH, bounds, cut, log_axis, paged, points, ratio_channel, rule, series
+from breakeven.report.drawing import (
+    WIDTH,
+    bounds,
+    cut,
+    log_axis,
+    paged,
+    points,
+    ratio_channel,
+    rule,
+    series,
+    with_rows,
+)
 from breakeven.report.view import Chart
 from breakeven.workloads.fetch import cache_dir
 
@@ -69,9 +80,10 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         alt.utils.schemapi.debug_mode(False),
     ):
         drawn = draw(alt, chart)
-        out: dict[str, Any] = drawn.properties(
+        titled = drawn.properties(
             title=alt.Title(chart.title, subtitle=chart.subtitle), description=chart.alt_text
-        ).to_dict(validate=False)
+        )
+        out: dict[str, Any] = with_rows(titled.to_dict(validate=False))
     out["config"] = _config(ink)
     return out
 
@@ -153,6 +165,8 @@ def _config(ink: str) -> dict[str, Any]:
             "subtitleFontSize": 12,
             "anchor": "start",
         },
+        # A text without a colour of its own is black by default: unreadable on a dark page.
+        "text": {"color": ink},
         "view": {"stroke": None},
     }
 

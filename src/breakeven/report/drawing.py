@@ -99,11 +99,34 @@ def points(alt: Any) -> Any:
     return alt.Chart().mark_point(filled=True, size=80, opacity=1)
 
 
+class Rows:
+    """The marks of a chart on their way through altair, which copies and walks whatever it can look into."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Sequence[Mapping[str, Any]]) -> None:
+        self.values = values
+
+
+def data(alt: Any, values: Sequence[Mapping[str, Any]]) -> Any:
+    """The marks as altair's data; `charts.spec` puts them in once altair is done."""
+    return alt.Data(values=Rows(values))
+
+
+def with_rows(spec: Any) -> Any:
+    """A specification with the marks in the place of every `Rows`."""
+    if isinstance(spec, dict):
+        return {key: with_rows(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [with_rows(value) for value in spec]
+    return list(spec.values) if isinstance(spec, Rows) else spec
+
+
 def paged(
     alt: Any, layers: Sequence[Any], values: Sequence[Mapping[str, Any]], field: str, **size: Any
 ) -> Any:
     """One drawing, or one above the other where the field has several values."""
-    together = alt.layer(*layers, data=alt.Data(values=list(values))).properties(**size)
+    together = alt.layer(*layers, data=data(alt, values)).properties(**size)
     groups = list(dict.fromkeys(value[field] for value in values))
     if len(groups) < 2:
         return together

@@ -161,7 +161,7 @@ def _embedded(report: Report, findings: str, rows: str) -> str:
 
 
 def _deflated(text: str) -> str:
-    return base64.b64encode(zlib.compress(text.encode("utf-8"), level=6)).decode("ascii")
+    return base64.b64encode(zlib.compress(text.encode("utf-8"), level=1)).decode("ascii")
 
 
 def _resource(name: str) -> str:

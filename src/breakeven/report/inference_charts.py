@@ -6,7 +6,7 @@ Knows nothing about findings: it draws the marks of a `Chart`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breakeven.report.drawing import WIDTH, log_axis, paged, series
+from breakeven.report.drawing import WIDTH, data, log_axis, paged, series
 from breakeven.report.view import Chart, Value
 
 Mark = Mapping[str, Value]
@@ -15,7 +15,6 @@ PANEL_HEIGHT = 200
 SQUARE, ROW = 92, 46
 """Pixels of a square of the table of precisions and runtimes: room for two lines of words."""
 MOST_TICKS = 14
-FADED = 0.35
 
 
 def saturation(alt: Any, chart: Chart) -> Any:
@@ -63,7 +62,7 @@ def _panel(alt: Any, values: Sequence[Mark], x: Any, looks: tuple[Any, Any, Any]
             x=x, y=y, color=colour, tooltip=tooltip
         ),
     ]
-    return alt.layer(*layers, data=alt.Data(values=list(values)))
+    return alt.layer(*layers, data=data(alt, values))
 
 
 def factors(alt: Any, chart: Chart) -> Any:
@@ -96,7 +95,7 @@ def factors(alt: Any, chart: Chart) -> Any:
 
 
 def frontier(alt: Any, chart: Chart) -> Any:
-    """Rate over latency: every ranked case, those on the frontier joined and named."""
+    """Rate over latency: every ranked case, those on the frontier filled, joined and named, others hollow."""
     colour, shape, _ = series(alt, "tuning", chart.tunings, filled=True)
     x = alt.X(
         "ms:Q",
@@ -113,15 +112,13 @@ def frontier(alt: Any, chart: Chart) -> Any:
     others = alt.Chart().transform_filter("datum.on == 'no'")
     on = alt.Chart().transform_filter("datum.on == 'yes'")
     layers = [
-        on.mark_line(strokeWidth=1.2, opacity=0.6, color="#7F7F7F", interpolate="step-after").encode(
-            x=x, y=y
-        ),
-        others.mark_point(filled=True, size=40, opacity=FADED).encode(
+        on.mark_line(strokeWidth=1.6, opacity=1, color="#7F7F7F", interpolate="step-after").encode(x=x, y=y),
+        others.mark_point(filled=False, size=60, strokeWidth=1.6, opacity=1).encode(
             x=x, y=y, color=colour, shape=shape, tooltip=tooltip
         ),
-        on.mark_point(filled=True, size=90, opacity=1).encode(
+        on.mark_point(filled=True, size=110, opacity=1).encode(
             x=x, y=y, color=colour, shape=shape, tooltip=tooltip
         ),
-        on.mark_text(align="left", dx=8, dy=12, fontSize=11).encode(x=x, y=y, text="label:N", color=colour),
+        on.mark_text(align="left", dx=8, dy=12, fontSize=11).encode(x=x, y=y, text="label:N"),
     ]
-    return paged(alt, layers, chart.values, "group", width=WIDTH, height=320)
+    return paged(alt, layers, chart.values, "group", width=WIDTH, height=280)

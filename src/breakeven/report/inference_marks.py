@@ -175,9 +175,11 @@ def frontier_chart(understanding: Understanding, names: Names) -> Chart | None:
         kind="frontier",
         name="frontier",
         title="Rate over latency",
+        subtitle="Filled and joined: beaten by none, with its batch; hollow: beaten by another.",
         alt_text=(
             "Images a second against the median milliseconds of a call, on logarithmic axes; cases that no "
-            "other beats are joined and named. The table below holds every number of them."
+            "other beats are filled and joined, their batch beside them, and others hollow. The table below "
+            "holds every number of them."
         ),
         values=tuple(marks),
         tunings=tuple(sorted({str(mark["tuning"]) for mark in marks}, key=tuning_rank)),
@@ -199,7 +201,7 @@ def _spot(case: CaseFinding, found: InferenceFinding, group: str, on: bool) -> l
             "ms": 1e3 * call,
             "rate": found.images_per_s_point,
             "on": "yes" if on else "no",
-            "label": f"batch {case.case.work.batch}",
+            "label": str(case.case.work.batch),
             "call": format_duration(call),
             "shown": f"{words.significant(found.images_per_s_point, 3)} images/s",
             "energy": "not known" if energy is None else f"{words.significant(1e3 * energy, 3)} mJ an image",

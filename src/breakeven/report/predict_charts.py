@@ -5,6 +5,7 @@ Knows nothing about how a forecast is made.
 
 from typing import Any
 
+from breakeven.report.drawing import data
 from breakeven.report.view import Chart
 
 WIDTH = 460
@@ -37,7 +38,7 @@ def intervals(alt: Any, chart: Chart) -> Any:
         .mark_point(shape="cross", size=70, angle=45, filled=True, color="#222222")
         .encode(x=alt.X("measured:Q", scale=scale), y=y),
     ]
-    joined = alt.layer(*layers, data=alt.Data(values=list(chart.values)))
+    joined = alt.layer(*layers, data=data(alt, chart.values))
     joined = joined.properties(width=WIDTH, height=ROW * len(cases))
     header = alt.Header(labelAngle=0, labelAlign="left", labelAnchor="start", labelOrient="top")
     return joined.facet(
@@ -65,5 +66,5 @@ def errors(alt: Any, chart: Chart) -> Any:
     }
     points = alt.Chart().mark_point(filled=True, size=80, opacity=0.9).encode(**encodings)
     target = alt.Chart().mark_rule(strokeDash=[4, 3], opacity=0.6).encode(x=alt.datum(0.15))
-    joined = alt.layer(target, points, data=alt.Data(values=list(chart.values)))
+    joined = alt.layer(target, points, data=data(alt, chart.values))
     return joined.properties(width=WIDTH, height=22 * len(chart.devices))

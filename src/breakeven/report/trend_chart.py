@@ -6,6 +6,7 @@ Knows nothing about how a curve is fitted.
 import math
 from typing import Any
 
+from breakeven.report.drawing import data
 from breakeven.report.view import Chart
 
 WIDTH, HEIGHT = 620, 360
@@ -68,7 +69,7 @@ def draw(alt: Any, chart: Chart) -> Any:
         .encode(x=x, y=y, color=colour, tooltip=tips),
         only("named").mark_text(align="right", dx=-6, fontSize=11).encode(x=x, y=y, text="gpu:N"),
     ]
-    joined = alt.layer(*layers, data=alt.Data(values=list(chart.values))).resolve_scale(
+    joined = alt.layer(*layers, data=data(alt, chart.values)).resolve_scale(
         color="independent", stroke="independent", strokeDash="independent"
     )
     return joined.properties(width=WIDTH, height=HEIGHT)
