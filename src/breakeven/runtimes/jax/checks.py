@@ -67,7 +67,7 @@ def probes(
 
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
-    split, plan = session.training.split, session.plan
+    (split,), plan = session.train, session.plan
     first, last = split.order(0)[:PARITY_BATCH], plan.how.channels_last
     images, labels = input.batch_of(split, first, None, channels_last=last)
     weights = _damped(session)
@@ -88,7 +88,7 @@ def _as_declared(session: Session, ran: str) -> Check:
     That takes the samples in the declared order, cropped and flipped by the reference of `workloads`, and
     makes their gradients apart; those of the program are read back from what Adam made of them.
     """
-    made, plan, split = session.training, session.plan, session.training.split
+    made, plan, (split,) = session.training, session.plan, session.train
     weights = _damped(session)
     arrays = nets.placed(weights, channels_last=plan.how.channels_last)
     made.carry = training.first_carry(plan, arrays, session.device)

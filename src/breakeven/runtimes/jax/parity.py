@@ -19,6 +19,5 @@ def fp64_losses(case: Case, steps: int = 10) -> tuple[float, ...]:
         for _ in range(steps):
             made.step()
         found = made.losses()
-        if made.loader is not None:
-            made.loader.close()
+        made.source.close()
         return found

@@ -52,8 +52,7 @@ def _training(session: Session) -> Prepared:
         return {"programs": 2}
 
     def close() -> None:
-        if made.loader is not None:
-            made.loader.close()
+        made.source.close()
         made.carry, made.fixed, session.scoring.data = {}, {}, {}
 
     observed = partial(observe, session)
@@ -109,4 +108,4 @@ def _hashes(session: Session) -> dict[str, str]:
     # Read back from the device: what the net starts from, not what it was meant to start from.
     arrays = {**made.carry["params"], **made.carry["buffers"]}
     weights = nets.declared(arrays, channels_last=session.plan.how.channels_last)
-    return {"weights": weights_hash(weights), **splits.hashes([made.split])}
+    return {"weights": weights_hash(weights), **splits.hashes(session.train)}
