@@ -39,8 +39,16 @@ def case(
     return applicable(Case(work=work, tuning=chosen, device=device or Device(kind="cpu")))
 
 
-def own_way(runtime: str, model: str, *, batch: int = 4, device: Device | None = None, **tuning: Any) -> Case:
+def own_way(
+    runtime: str,
+    model: str,
+    *,
+    data_set: str = "digits",
+    batch: int = 4,
+    device: Device | None = None,
+    **tuning: Any,
+) -> Case:
     """Eager inference as a runtime means it, changed."""
-    made = case("eager", model=model, batch=batch, device=device)
+    made = case("eager", model=model, data_set=data_set, batch=batch, device=device)
     chosen = preset("eager", "cpu", Tuning(runtime=runtime), task="infer")
     return applicable(dataclasses.replace(made, tuning=dataclasses.replace(chosen, **tuning)))

@@ -27,5 +27,14 @@ def train(model: str = SMALL, *, recipe: Recipe | None = None, batch: int = 32, 
     return torch_cases.case(model, batch=batch, recipe=recipe, runtime="tensorflow", **settings)
 
 
-def infer(model: str = SMALL, *, batch: int = 4, device: Device | None = None, **tuning: Any) -> Case:
-    return inference_cases.own_way("tensorflow", model, batch=batch, device=device, **tuning)
+def infer(
+    model: str = SMALL,
+    *,
+    data_set: str = "digits",
+    batch: int = 4,
+    device: Device | None = None,
+    **tuning: Any,
+) -> Case:
+    return inference_cases.own_way(
+        "tensorflow", model, data_set=data_set, batch=batch, device=device, **tuning
+    )

@@ -54,13 +54,14 @@ def test_scores_in_fp64_are_the_declared_ones(name: str, channels_last: bool) ->
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
-def test_nets_that_make_images_are_the_declared_ones(channels_last: bool) -> None:
+@pytest.mark.parametrize("net", ["g_ab", "d_a"])
+def test_nets_that_make_images_are_the_declared_ones(net: str, channels_last: bool) -> None:
     from breakeven.runtimes.jax import nets
     from breakeven.workloads import cyclegan
 
-    whole = cyclegan.model((3, 16, 16), base=4, blocks=2)
-    images = np.random.default_rng(7).standard_normal((2, 3, 16, 16))
-    model = cyclegan.nets(whole)["g_ab"]
+    whole = cyclegan.model((3, 32, 32), base=4, blocks=2)
+    images = np.random.default_rng(7).standard_normal((2, 3, 32, 32))
+    model = cyclegan.nets(whole)[net]
     weights = {key: value + np.float32(0.01) for key, value in initial_weights(model, 3).items()}
     expected = reference.logits(model, weights, images)
     with jax.enable_x64(True):
@@ -70,7 +71,7 @@ def test_nets_that_make_images_are_the_declared_ones(channels_last: bool) -> Non
         }
         given = nets.in_layout(images, channels_last=channels_last)
         made, _ = nets.forward(model, arrays, given, nets.How(channels_last=channels_last))
-    found = np.asarray(made).transpose(0, 3, 1, 2) if channels_last else np.asarray(made)
+    found = nets.out_of_layout(np.asarray(made), channels_last=channels_last)
     assert np.abs(found - expected).max() <= EQUAL * np.abs(expected).max()
 
 

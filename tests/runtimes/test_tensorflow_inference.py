@@ -7,8 +7,11 @@ import pytest
 
 from breakeven import runtimes
 from breakeven.errors import Mismatch
+from breakeven.workloads import data, models
 
+from . import torch_cases
 from .tensorflow_cases import infer
+from .translation_cases import TINY
 
 pytestmark = pytest.mark.framework
 pytest.importorskip("tensorflow")
@@ -47,6 +50,31 @@ def test_however_it_is_driven_it_computes_the_same(changes: dict[str, str]) -> N
 def test_evaluation_scores_the_whole_test_set() -> None:
     whole = runtimes.load("tensorflow").prepare(infer(batch=100)).evaluate(None)
     assert (whole.steps, whole.samples) == (4, 360)
+
+
+@pytest.mark.parametrize("changes", [{}, {"precision": "bf16"}, {"execution": "xla"}], ids=str)
+def test_a_generator_translates_images_of_one_domain(
+    changes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "model", lambda *given, **more: TINY)
+    made = runtimes.load("tensorflow").prepare(infer("cyclegan", data_set="digits-3-8", batch=2, **changes))
+    made.step()
+    found = made.checks()
+    assert all(check["ok"] for check in found.values())
+    assert {"output", "output_error", "timed_calls"} <= set(found) and not {"agreement", "accuracy"} & set(
+        found
+    )
+    assert made.eval_samples == int((data.load("digits-3-8", "test").labels == 0).sum())
+    assert made.evaluate(2).accuracy is None
+
+
+def test_torch_translates_the_same_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(models, "model", lambda *given, **more: TINY)
+    mine = runtimes.load("tensorflow").prepare(infer("cyclegan", data_set="digits-3-8", batch=2))
+    theirs = runtimes.load("torch").prepare(torch_cases.calls("cyclegan", data_set="digits-3-8", batch=2))
+    assert dict(mine.hashes) == dict(theirs.hashes)
+    assert (mine.parameters, mine.eval_samples) == (theirs.parameters, theirs.eval_samples)
 
 
 def test_weights_of_another_net_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,23 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from breakeven.records.case import Case, Recipe, Tuning
+from breakeven.records.case import Case, Recipe
 from breakeven.runner.plan import plan
 from breakeven.runner.study import load_study
 from breakeven.runtimes import load
-from breakeven.workloads import cyclegan, data, models
+from breakeven.workloads import cyclegan, models
 from breakeven.workloads.schedule import learning_rate
-from breakeven.workloads.splits import Split
 from breakeven.workloads.weights import declared_shapes
+
+from .translation_cases import SEED, STEPS, WHOLE, WORKS, in_torch, losses_of, splits
 
 pytestmark = pytest.mark.framework
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
-
-WHOLE = cyclegan.model((3, 32, 32), base=4, blocks=1)
-RECIPE = dataclasses.replace(cyclegan.RECIPE, epochs=4, pool=3)
-SEED, STEPS = 2, 4
-"""Steps an epoch: batches of a small part of the digits."""
 
 TUNINGS: dict[str, dict[str, Any]] = {
     "as-written": {},
@@ -46,65 +42,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def splits(recipe: Recipe, batch: int) -> tuple[Any, Any]:
-
-    known, digits = data.entry("digits"), data.load("digits", "train")
-    made = []
-    for domain, digit in enumerate((3, 8)):
-        chosen = digits.labels == digit
-        few = dataclasses.replace(
-            digits,
-            images=digits.images[chosen][: STEPS * batch],
-            labels=digits.labels[chosen][: STEPS * batch],
-        )
-        own = dataclasses.replace(known, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
-        seed = cyclegan.domain_seed(SEED, domain)
-        made.append(Split(data=few, known=own, seed=seed, augment=recipe.augment == "crop-flip"))
-    return made[0], made[1]
-
-
-def small(recipe: Recipe = RECIPE, batch: int = 1, **tuning: Any) -> Any:
-    """A small CycleGAN in training, in FP64 on the CPU."""
-    import torch
-
-    from breakeven.runtimes.torch import input
-    from breakeven.runtimes.torch.training import Plan
-    from breakeven.runtimes.torch.translation import Domains, Four, alternating
-
-    how, device = Tuning(**tuning), torch.device("cpu")
-    layout = torch.channels_last if how.layout == "channels-last" else torch.contiguous_format
-    loading = input.Loading(
-        batch=batch,
-        device=device,
-        memory_format=layout,
-        drop_last=True,
-        workers=how.workers or 0,
-        prefetch=2 if how.workers else None,
-        pinned=False,
-    )
-    made = Plan(
-        recipe=recipe,
-        seed=SEED,
-        shape=(batch, 3, 32, 32),
-        steps_per_epoch=STEPS,
-        precision="default",
-        optimizer_impl=how.optimizer_impl or "auto",
-        loss_every_step=how.loss_sync != "epoch",
-        memory_format=layout,
-    )
-    four = Four(WHOLE, cyclegan.first_weights(WHOLE, SEED), recipe, SEED).double().to(memory_format=layout)
-    a, b = (input.batches_of(how.residency, split, loading) for split in splits(recipe, batch))
-    return alternating(made, four, Domains(a=a, b=b, dtype=torch.float64), device)
-
-
-def losses_of(training: Any, steps: int) -> list[float]:
-    read: list[float] = []
-    for _ in range(steps):
-        training.step()
-        read += training.losses()
-    return read
 
 
 def written_out(recipe: Recipe, batch: int, steps: int) -> list[float]:
@@ -175,21 +112,17 @@ def images_of(split: Any, epoch: int, step: int, batch: int) -> Any:
     return torch.from_numpy(images.astype(np.float32) / np.float32(255) - np.float32(0.5)).double() / 0.5
 
 
-@pytest.mark.parametrize(
-    ("recipe", "batch"),
-    [(RECIPE, 1), (RECIPE, 2), (dataclasses.replace(RECIPE, pool=0, augment="none"), 1)],
-    ids=["pool", "batch of two", "no pool"],
-)
+@pytest.mark.parametrize(("recipe", "batch"), WORKS.values(), ids=WORKS)
 def test_ten_losses_are_those_of_the_step_written_out(recipe: Recipe, batch: int) -> None:
     expected = written_out(recipe, batch, 10)
-    assert losses_of(small(recipe, batch), 10) == pytest.approx(expected, rel=1e-6)
+    assert losses_of(in_torch(recipe, batch), 10) == pytest.approx(expected, rel=1e-6)
     assert expected[-1] != pytest.approx(expected[0], rel=1e-2)  # something was learned meanwhile
 
 
 @pytest.mark.parametrize("name", list(TUNINGS)[1:])
 def test_ten_losses_do_not_depend_on_the_tuning(name: str) -> None:
-    expected = losses_of(small(), 10)
-    assert losses_of(small(**TUNINGS[name]), 10) == pytest.approx(expected, rel=1e-8)
+    expected = losses_of(in_torch(), 10)
+    assert losses_of(in_torch(**TUNINGS[name]), 10) == pytest.approx(expected, rel=1e-8)
 
 
 def test_instance_norm_has_its_gradient_in_either_layout() -> None:
@@ -224,11 +157,11 @@ def test_a_pool_gives_new_images_until_it_is_full_and_then_old_ones() -> None:
 def test_a_resumed_training_goes_on_as_it_was(tmp_path: Path) -> None:
     from breakeven.runtimes.torch import state
 
-    whole = losses_of(small(), 8)
-    first = small()
+    whole = losses_of(in_torch(), 8)
+    first = in_torch()
     assert losses_of(first, 4) == whole[:4]
     state.save(first, tmp_path)
-    second = small()
+    second = in_torch()
     losses_of(second, 2)
     state.restore(second, tmp_path)
     assert losses_of(second, 4) == pytest.approx(whole[4:], rel=1e-12)

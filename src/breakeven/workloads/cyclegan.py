@@ -110,6 +110,12 @@ def first_weights(whole: Model, seed: int) -> Weights:
     return made
 
 
+def part(weights: Weights, net: str) -> Weights:
+    """Of tensors of the four nets those of one, by its own names."""
+    own = f"{net}."
+    return {name.removeprefix(own): tensor for name, tensor in weights.items() if name.startswith(own)}
+
+
 def generator(channels: int, *, base: int = BASE, blocks: int = BLOCKS) -> tuple[Node, ...]:
     """c7s1-64, d128, d256, R256 times nine, u128, u64, c7s1-3 in the paper's words; output within -1..1."""
     nodes: list[Node] = [

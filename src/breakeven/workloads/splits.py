@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.records.case import Work
-from breakeven.workloads import data, order
+from breakeven.workloads import cyclegan, data, order
 from breakeven.workloads.data import DataEntry, DataSet, normalized
 from breakeven.workloads.fitting import known_data
 
@@ -67,6 +67,23 @@ def of(work: Work) -> tuple[Split, Split]:
         Split(data=train, known=known, seed=work.seed, augment=augment),
         Split(data=test, known=known, seed=None, augment=False),
     )
+
+
+def of_domains(work: Work) -> tuple[Split, Split, Split]:
+    """(A's and B's for training, A's for testing) of a work that translates, each domain in its own order."""
+    assert work.recipe is not None
+    known, augment = known_data(work), work.recipe.augment == "crop-flip"
+    train, test = data.load(work.data, "train"), data.load(work.data, "test")
+    a, b = (
+        Split(
+            data=data.of_domain(train, domain),
+            known=known,
+            seed=cyclegan.domain_seed(work.seed, domain),
+            augment=augment,
+        )
+        for domain in (0, 1)
+    )
+    return a, b, Split(data=data.of_domain(test, 0), known=known, seed=None, augment=False)
 
 
 def hashes(splits: Sequence[Split]) -> Mapping[str, str]:

@@ -148,8 +148,9 @@ def _evaluate(inputs: Inputs, run: Logits, n: int | None) -> Evaluation:
             break
         wanted = labels[start : start + inputs.batch]
         logits = all_logits(run, inputs.images(start, len(wanted)), inputs.batch).astype(np.float64)
-        right += int((logits.argmax(1) == wanted).sum())
-        loss += _cross_entropy(logits, wanted) if inputs.known.labelled else 0.0
+        if inputs.known.labelled:
+            right += int((logits.argmax(1) == wanted).sum())
+            loss += _cross_entropy(logits, wanted)
         steps, samples = steps + 1, samples + len(wanted)
     if not inputs.known.labelled or not samples:
         return Evaluation(steps=steps, samples=samples)

@@ -4,7 +4,7 @@ Knows nothing about frameworks: NumPy arrays in, NumPy arrays out.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from breakeven.workloads.weights import Weights
 
 Images = NDArray[np.float32]
 Logits = Callable[[Images], Images]
-"""FP32 images [batch, C, H, W] of exactly the net's batch -> FP32 logits [batch, classes]."""
+"""FP32 images [batch, C, H, W] of exactly the net's batch -> FP32 logits [batch, classes]; of a net that
+translates, images [batch, C, H, W]."""
 
 CALIBRATION = "minmax/256/train"
 """RULE/IMAGES/ORIGIN where the tuning names none."""
@@ -58,14 +59,16 @@ class Inputs:
 def inputs_of(case: Case) -> Inputs:
     """Loads and verifies what the case needs. Raises Unsupported where this machine lacks it."""
     work = case.work
-    known = known_data(work)
+    known, test = known_data(work), data.load(work.data, "test")
+    if models.translates(work.model):  # images of A, to which nobody knows the answer
+        known, test = replace(known, labelled=False), data.of_domain(test, 0)
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     return Inputs(
         case=case,
         known=known,
         model=model,
         weights=sources.of(work, model),
-        test=data.load(work.data, "test"),
+        test=test,
     )
 
 

@@ -55,8 +55,6 @@ def prepare(case: Case) -> Prepared:
 
 
 def _impossible(case: Case) -> Iterator[str]:
-    from breakeven.workloads import models
-
     work, tuning = case.work, case.tuning
     told = {
         f"no device of kind {case.device.kind}": case.device.kind not in ("cpu", "cuda"),
@@ -69,7 +67,6 @@ def _impossible(case: Case) -> Iterator[str]:
         "XLA stages transfers in page-locked memory by itself: set pinned to false": bool(tuning.pinned),
         "its update is the recipe's formula in one program: leave optimizer_impl out": tuning.optimizer_impl
         not in ("auto", None),
-        "nets that translate images are not built yet": models.translates(work.model),
         "inference has no recipe": work.task == "infer" and work.recipe is not None,
     }
     yield from (reason for reason, holds in told.items() if holds)
@@ -77,8 +74,11 @@ def _impossible(case: Case) -> Iterator[str]:
 
 def _of_training(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
+    translating = work.recipe is not None and work.recipe.loss == "cyclegan"
     told = {
         "training needs a recipe": work.recipe is None,
+        "one loss scale of two updates in turn is not built yet: fp16": translating
+        and tuning.precision == "fp16",
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
         "augmentation on the device of data on the host is not built yet": tuning.residency == "host"
         and tuning.augment_on == "device",

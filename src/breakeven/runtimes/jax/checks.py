@@ -19,6 +19,7 @@ from breakeven.runtimes.jax.training import Plan
 from breakeven.workloads.data import normalized
 from breakeven.workloads.layers import leaves, parameter_count
 from breakeven.workloads.order import apply_augmentation
+from breakeven.workloads.splits import Split
 from breakeven.workloads.tolerances import DAMPING, PARITY_BATCH, parity_limits, within
 from breakeven.workloads.weights import Weights, damped
 
@@ -67,7 +68,7 @@ def probes(
 
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
-    split, plan = session.training.split, session.plan
+    (split,), plan = session.train, session.plan
     first, last = split.order(0)[:PARITY_BATCH], plan.how.channels_last
     images, labels = input.batch_of(split, first, None, channels_last=last)
     weights = _damped(session)
@@ -88,17 +89,12 @@ def _as_declared(session: Session, ran: str) -> Check:
     That takes the samples in the declared order, cropped and flipped by the reference of `workloads`, and
     makes their gradients apart; those of the program are read back from what Adam made of them.
     """
-    made, plan, split = session.training, session.plan, session.training.split
+    made, plan, (split,) = session.training, session.plan, session.train
     weights = _damped(session)
     arrays = nets.placed(weights, channels_last=plan.how.channels_last)
     made.carry = training.first_carry(plan, arrays, session.device)
     made.begun, made.epoch, made.step_number = False, 0, 0
-    rows, table = split.order(0)[: plan.batch], split.offsets(0)
-    declared = split.data.images[rows]
-    if table is not None:
-        declared = apply_augmentation(declared, table[rows])
-    images = nets.in_layout(normalized(split.known, declared), channels_last=plan.how.channels_last)
-    labels = split.data.labels[rows].astype(np.int32)
+    images, labels = declared_batch(split, plan.batch, channels_last=plan.how.channels_last)
     expected_loss, expected = _differentiated(plan, weights, images, labels, session.device, plan.dtype)
     made.compile()
     made.step()
@@ -116,6 +112,16 @@ def _as_declared(session: Session, ran: str) -> Check:
     return _compared(session, ran, loss, expected_loss, gradient, expected, note)
 
 
+def declared_batch(split: Split, n: int, *, channels_last: bool) -> input.HostBatch:
+    """The first samples of a training, cropped and flipped by the reference of `workloads`."""
+    rows, table = split.order(0)[:n], split.offsets(0)
+    declared = split.data.images[rows]
+    if table is not None:
+        declared = apply_augmentation(declared, table[rows])
+    images = nets.in_layout(normalized(split.known, declared), channels_last=channels_last)
+    return images, split.data.labels[rows].astype(np.int32)
+
+
 def _compared(
     session: Session,
     ran: str,
@@ -128,7 +134,7 @@ def _compared(
     mine, theirs = (np.concatenate([g[name].ravel() for name in expected]) for g in (gradient, expected))
     found = {
         "loss": abs(loss / expected_loss - 1),
-        "gradient": _off(mine, theirs),
+        "gradient": off(mine, theirs),
     }
     limits = parity_limits(ran, residual=_damped(session) is not session.weights)
     return check(limits, found, within(limits, found), note)
@@ -170,7 +176,8 @@ def _damped(session: Session) -> Weights:
     return damped(session.plan.model, session.weights, DAMPING)
 
 
-def _off(found: Any, expected: Any) -> float:
+def off(found: Any, expected: Any) -> float:
+    """|found - expected| / |expected|; greater than any limit where something is no number."""
     if not np.isfinite(found).all():
         return float(np.finfo(np.float64).max)
     return float(np.linalg.norm(found - expected) / max(float(np.linalg.norm(expected)), TINY))

@@ -16,11 +16,13 @@ import numpy as np
 from breakeven.records.case import Case
 from breakeven.runtimes import bits
 from breakeven.runtimes.checks import Told, check, native
+from breakeven.runtimes.inference import fidelity
 from breakeven.runtimes.inference.handed import Making, Net
 from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, inputs_of
 from breakeven.runtimes.jax import nets, place, precision
 from breakeven.runtimes.jax.nets import Array, Arrays
 from breakeven.runtimes.jax.session import device_label, read_precision, same_device, set_up
+from breakeven.workloads import models
 from breakeven.workloads.layers import Model
 
 IN_FLIGHT = 64
@@ -54,13 +56,20 @@ class Calls:
         jax.block_until_ready(list(self.made))
 
     def output(self) -> Images:
-        return np.asarray(self.made[-1]).astype(np.float32)
+        return self.declared(self.made[-1])
 
     def logits(self, images: Images) -> Images:
         batch = self.batches[0]
-        last = self.case.tuning.layout == "channels-last"
-        given = nets.in_layout(images, channels_last=last).astype(batch.dtype)
-        return np.asarray(self.program(self.arrays, jax.device_put(given, self.device))).astype(np.float32)
+        given = nets.in_layout(images, channels_last=self.last).astype(batch.dtype)
+        return self.declared(self.program(self.arrays, jax.device_put(given, self.device)))
+
+    @property
+    def last(self) -> bool:
+        return self.case.tuning.layout == "channels-last"
+
+    def declared(self, made: Any) -> Images:
+        host = np.asarray(made).astype(np.float32)
+        return nets.out_of_layout(host, channels_last=self.last)
 
     def observed(self) -> Mapping[str, Any]:
         """Cheap facts read back. Raises Mismatch if weights or the last output are on another device."""
@@ -133,7 +142,7 @@ def build(case: Case, inputs: Inputs, images: list[Images], device: jax.Device) 
 
 
 def scores(model: Model, channels_last: bool, arrays: Arrays, images: Array) -> Array:
-    """Scores [n, classes] in the type of the weights."""
+    """Scores [n, classes], or the images made, in the type of the weights."""
     some = next(iter(arrays.values()))
     made, _ = nets.forward(model, arrays, images.astype(some.dtype), nets.How(channels_last=channels_last))
     return made
@@ -171,7 +180,9 @@ def exact(inputs: Inputs) -> tuple[Logits, int]:
     cpu = jax.devices("cpu")[0]
     arrays = {name: jax.device_put(array, cpu) for name, array in inputs.weights.items()}
     run = jax.jit(partial(scores, inputs.model, False))
-    return (lambda images: np.asarray(run(arrays, jax.device_put(images, cpu)))), EXACT_BATCH
+    translating = models.translates(inputs.case.work.model)
+    batch = fidelity.TRANSLATED_IMAGES if translating else EXACT_BATCH
+    return (lambda images: np.asarray(run(arrays, jax.device_put(images, cpu)))), batch
 
 
 def _type(case: Case) -> Any:

@@ -5,10 +5,11 @@ Both ways apply the same order and augmentation tables of `workloads.order`, so 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from breakeven.records.case import Tuning
 from breakeven.runtimes.jax.nets import Array, in_layout
 from breakeven.workloads.data import normalized
 from breakeven.workloads.order import PAD
@@ -94,6 +96,13 @@ def loader(split: Split, *, batch: int, workers: int, prefetch: int, channels_la
     return Loader(begin=begin, next=following, close=close)
 
 
+def loader_of(split: Split, batch: int, tuning: Tuning) -> Loader:
+    """The loader that a tuning asks for."""
+    workers, prefetch = tuning.workers or 0, tuning.prefetch or 2
+    last = tuning.layout == "channels-last"
+    return loader(split, batch=batch, workers=workers, prefetch=prefetch, channels_last=last)
+
+
 def _deferred(
     split: Split, rows: list[NDArray[np.int64]], table: NDArray[np.int8] | None, channels_last: bool
 ) -> Iterator[Callable[[], HostBatch]]:
@@ -105,6 +114,20 @@ def drop(ahead: deque[Future[HostBatch]]) -> None:
     for future in ahead:
         future.cancel()
     ahead.clear()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """What the program of a step is given besides its carry.
+
+    begin(epoch, step) starts an epoch at a step and returns what stays through it, by name; next() is a batch
+    of the host, as `given` declares it: nothing where the program cuts its own.
+    """
+
+    begin: Callable[[int, int], Mapping[str, Any]]
+    next: Callable[[], tuple[NDArray[Any], ...]]
+    close: Callable[[], None]
+    given: tuple[jax.ShapeDtypeStruct, ...]
 
 
 def resident(split: Split, device: jax.Device, *, channels_last: bool) -> dict[str, Array]:

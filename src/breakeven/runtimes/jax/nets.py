@@ -51,7 +51,7 @@ class _Net:
 def forward(
     model: layers.Model, arrays: Mapping[str, Array], images: Array, how: How
 ) -> tuple[Array, Arrays]:
-    """(scores [n, classes], running statistics that changed, by name) of normalised images."""
+    """(scores [n, classes] or images made, running statistics that changed, by name) of normalised images."""
     net = _Net(arrays=arrays, how=how)
     scores = _run(net, model.nodes, images)
     return scores, net.updated
@@ -82,6 +82,12 @@ def trained(name: str) -> bool:
 def in_layout(images: np.ndarray[Any, Any], *, channels_last: bool) -> np.ndarray[Any, Any]:
     """Images [n, C, H, W] on the host as `forward` takes them."""
     return np.ascontiguousarray(images.transpose(0, 2, 3, 1)) if channels_last else images
+
+
+def out_of_layout(made: np.ndarray[Any, Any], *, channels_last: bool) -> np.ndarray[Any, Any]:
+    """What a net made, on the host, as it is declared: images [n, C, H, W], or scores as they are."""
+    turned = channels_last and made.ndim == 4
+    return np.ascontiguousarray(made.transpose(0, 3, 1, 2)) if turned else made
 
 
 def _run(net: _Net, nodes: tuple[layers.Node, ...], x: Array) -> Array:

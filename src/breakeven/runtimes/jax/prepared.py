@@ -12,19 +12,25 @@ import jax
 
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
+from breakeven.runtimes.checks import Check
 from breakeven.runtimes.inference.handed import handed_over
-from breakeven.runtimes.jax import checks, inference, nets, place, state
+from breakeven.runtimes.jax import checks, inference, nets, place, state, translated, translation_checks
 from breakeven.runtimes.jax.session import Session, build, observe
-from breakeven.workloads import splits
-from breakeven.workloads.layers import parameter_count
-from breakeven.workloads.weights import weights_hash
+from breakeven.runtimes.jax.training import Training
+from breakeven.workloads import models, splits
+from breakeven.workloads.layers import trained_parameter_count
+from breakeven.workloads.weights import Weights, weights_hash
 
 NO_PEAK = "JAX cannot restart its peak: it holds compiling and start-up as well"
 
 
 def prepare(case: Case) -> Prepared:
     """The case as `Prepared`. Raises Unsupported where this machine lacks what it needs."""
-    return _inference(case) if case.work.task == "infer" else _training(build(case))
+    if case.work.task == "infer":
+        return _inference(case)
+    if models.translates(case.work.model):
+        return _training(translated.build(case), translation_checks.run, translated.export)
+    return _training(build(case), checks.run, state.export)
 
 
 def _inference(case: Case) -> Prepared:
@@ -42,7 +48,11 @@ def _inference(case: Case) -> Prepared:
     )
 
 
-def _training(session: Session) -> Prepared:
+def _training(
+    session: Session,
+    check: Callable[..., dict[str, Check]],
+    export: Callable[[Training], Weights],
+) -> Prepared:
     case, made, plan = session.case, session.training, session.plan
     memory, reset = _memory(session.device)
 
@@ -52,8 +62,7 @@ def _training(session: Session) -> Prepared:
         return {"programs": 2}
 
     def close() -> None:
-        if made.loader is not None:
-            made.loader.close()
+        made.source.close()
         made.carry, made.fixed, session.scoring.data = {}, {}, {}
 
     observed = partial(observe, session)
@@ -65,17 +74,17 @@ def _training(session: Session) -> Prepared:
         next_epoch=made.next_epoch,
         evaluate=session.scoring.evaluate,
         losses=made.losses,
-        checks=lambda: checks.run(session, session.scoring.evaluate, observed),
+        checks=lambda: check(session, session.scoring.evaluate, observed),
         observed=observed,
         counters=place.counters,
         memory=memory,
         reset_memory=reset,
         save=partial(state.save, made),
         restore=partial(state.restore, made),
-        export=partial(state.export, made),
+        export=partial(export, made),
         close=close,
         hashes=_hashes(session),
-        parameters=parameter_count(plan.model),
+        parameters=trained_parameter_count(plan.model),
         eval_samples=session.scoring.split.n,
         build=_noting_caches(compile) if plan.jitted else None,
         nulls={
@@ -109,4 +118,4 @@ def _hashes(session: Session) -> dict[str, str]:
     # Read back from the device: what the net starts from, not what it was meant to start from.
     arrays = {**made.carry["params"], **made.carry["buffers"]}
     weights = nets.declared(arrays, channels_last=session.plan.how.channels_last)
-    return {"weights": weights_hash(weights), **splits.hashes([made.split])}
+    return {"weights": weights_hash(weights), **splits.hashes(session.train)}

@@ -1,7 +1,7 @@
 """One training step as a program: forward, backward and the recipe's update; and the order of steps.
 
-Knows nothing about evaluation or checks. What a step changes is one tree of arrays, the carry, which the
-program is given and gives back; their memory is handed on (donated).
+Knows nothing about evaluation, checks or where batches come from. What a step changes is one tree of arrays,
+the carry, which the program is given and gives back; their memory is handed on (donated).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,7 @@ from breakeven.records.case import Recipe
 from breakeven.runtimes.jax import input, nets
 from breakeven.runtimes.jax.nets import Array, Arrays, How
 from breakeven.workloads.layers import Model
-from breakeven.workloads.philox import derive
 from breakeven.workloads.schedule import learning_rate
-from breakeven.workloads.splits import Split
 
 Carry = dict[str, Any]
 
@@ -170,10 +168,9 @@ class Training:
 
     plan: Plan
     device: jax.Device
-    split: Split
     carry: Carry
     fixed: Arrays
-    loader: input.Loader | None
+    source: input.Source
     program: Callable[..., tuple[Carry, Array]]
     epoch: int = 0
     step_number: int = 0
@@ -184,22 +181,12 @@ class Training:
     unread: int = 0
 
     def begin(self) -> None:
-        """What an epoch starts with: dropout's draws, the learning rate, its batches."""
-        plan = self.plan
-        # A function of (seed, epoch), like all else: a resumed epoch repeats them.
-        drawn = derive(plan.seed, "dropout", self.epoch)
-        rate = learning_rate(plan.recipe, self.epoch)
-        self.put("lr", np.asarray(rate, plan.dtype))
-        self.put("key", np.array([drawn >> 32 & 0xFFFFFFFF, drawn & 0xFFFFFFFF], np.uint32))
+        """What an epoch starts with: the learning rate, its batches, and what they come with."""
+        rate = learning_rate(self.plan.recipe, self.epoch)
+        own = {"lr": np.asarray(rate, self.plan.dtype), **self.source.begin(self.epoch, self.step_number)}
+        self.fixed |= jax.device_put(own, self.device)
         self.carry["batch"] = jax.device_put(np.int32(self.step_number), self.device)
-        if plan.resident:
-            self.put("columns", input.columns(self.split, self.epoch))
-        elif self.loader is not None:
-            self.loader.begin(self.epoch, self.step_number)
         self.begun = True
-
-    def put(self, name: str, value: np.ndarray[Any, Any]) -> None:
-        self.fixed[name] = jax.device_put(value, self.device)
 
     def next_epoch(self) -> None:
         self.epoch, self.step_number = self.epoch + 1, 0
@@ -207,12 +194,11 @@ class Training:
 
     def batch(self) -> tuple[Array, ...]:
         """What the program is given besides: nothing, or the next batch of the host on its way."""
-        if self.loader is None:
-            return ()
-        images, labels = self.loader.next()
-        if images.shape != self.plan.shape:
-            raise Mismatch("invalid", f"a step got {images.shape}, not {self.plan.shape}")
-        placed: tuple[Array, ...] = jax.device_put((images, labels), self.device)
+        made = self.source.next()
+        for array, declared in zip(made, self.source.given, strict=True):
+            if array.shape != declared.shape:
+                raise Mismatch("invalid", f"a step got {array.shape}, not {declared.shape}")
+        placed: tuple[Array, ...] = jax.device_put(made, self.device)
         return placed
 
     def step(self) -> None:
@@ -247,9 +233,7 @@ class Training:
             return
         if not self.begun:
             self.begin()
-        given: tuple[Array, ...] = ()
-        if self.loader is not None:
-            blank = np.zeros(self.plan.shape, np.float32), np.zeros(self.plan.batch, np.int32)
-            given = jax.device_put(blank, self.device)
+        blank = tuple(np.zeros(each.shape, each.dtype) for each in self.source.given)
+        given: tuple[Array, ...] = jax.device_put(blank, self.device)
         self.program = jax.jit(self.program, donate_argnums=0).lower(self.carry, self.fixed, *given).compile()
         self.compiled = True

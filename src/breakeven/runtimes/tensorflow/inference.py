@@ -78,7 +78,7 @@ def _built(inputs: Inputs, device: str, calls: list[Callable[..., Any]]) -> Net:
             last[:] = [run(_placed(on_host[index], device, kind)).numpy()]
 
     def output() -> Images:
-        return np.asarray(last[0], np.float32)
+        return nets.channels_first(np.asarray(last[0], np.float32))
 
     def observed() -> Mapping[str, Any]:
         return observe(inputs, net, device, last[0] if last and resident else None)
@@ -87,7 +87,7 @@ def _built(inputs: Inputs, device: str, calls: list[Callable[..., Any]]) -> Net:
         call=call if resident else copied,
         sync=place.sync_of(case.device),
         output=output,
-        logits=lambda images: np.asarray(scored(images), np.float32),
+        logits=lambda images: nets.channels_first(np.asarray(scored(images), np.float32)),
         observed=observed,
     )
     made.call(0)
@@ -151,6 +151,7 @@ def _exact(inputs: Inputs) -> tuple[Logits, int]:
     run = driven(lambda images: net(images, training=False), "tf.function")
 
     def logits(images: Images) -> Images:
-        return np.asarray(run(_placed(nets.channels_last(images), host, tf.float32)), np.float32)
+        made = run(_placed(nets.channels_last(images), host, tf.float32))
+        return nets.channels_first(np.asarray(made, np.float32))
 
     return logits, EXACT_BATCH

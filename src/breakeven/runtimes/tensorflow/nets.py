@@ -34,7 +34,7 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Net:
-    """A Keras model [n, H, W, C] -> [n, classes] and its variables by declared names, in declared order."""
+    """A Keras model of images [n, H, W, C], and its variables by declared names, in declared order."""
 
     model: Any
     held: Mapping[str, Held]
@@ -107,6 +107,11 @@ def layer(leaf: layers.Leaf, shape: Shape, weights: Weights, policy: Any) -> Cal
 def channels_last(images: Array) -> Array:
     """[n, C, H, W] -> [n, H, W, C]."""
     return np.ascontiguousarray(images.transpose(0, 2, 3, 1))
+
+
+def channels_first(made: Array) -> Array:
+    """What a net makes as it is declared: images [n, H, W, C] -> [n, C, H, W], scores as they are."""
+    return np.ascontiguousarray(made.transpose(0, 3, 1, 2)) if made.ndim == 4 else made
 
 
 def _run(building: _Building, nodes: tuple[layers.Node, ...], x: Any) -> Any:

@@ -18,8 +18,7 @@ from breakeven.runtimes.torch import input, nets, place, precision, profile, sta
 from breakeven.runtimes.torch.session import loading, memory_format, observe_net, set_up
 from breakeven.runtimes.torch.training import Plan, Training, resolved
 from breakeven.runtimes.torch.translation import Domains, Four, alternating
-from breakeven.workloads import cyclegan, data, models, splits, weights
-from breakeven.workloads.fitting import known_data
+from breakeven.workloads import cyclegan, models, splits, weights
 from breakeven.workloads.layers import Model
 from breakeven.workloads.splits import Split
 
@@ -47,13 +46,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
     assert work.recipe is not None
     device = place.resolve(case.device)
     set_up(case, device)
-    known = known_data(work)
-    stored, test = data.load(work.data, "train"), data.load(work.data, "test")
-    augment = work.recipe.augment == "crop-flip"
-    train = (
-        _domain(stored, known, 0, seed=cyclegan.domain_seed(work.seed, 0), augment=augment),
-        _domain(stored, known, 1, seed=cyclegan.domain_seed(work.seed, 1), augment=augment),
-    )
+    *train, test = splits.of_domains(work)
     pairs = min(split.n for split in train)
     if pairs < work.batch:
         raise Unsupported(f"batch {work.batch} is larger than the {pairs} pairs of {work.data}")
@@ -80,8 +73,8 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
         device=device,
         whole=whole,
         first_weights=first,
-        train=train,
-        test=_domain(test, known, 0, seed=None, augment=False),
+        train=(train[0], train[1]),
+        test=test,
         batches=domains,
         training=made,
     )
@@ -136,12 +129,6 @@ def handed_over(session: Session) -> Prepared:
         profile=partial(profile.profiled, made.step, place.sync_of(device), device),
         nulls={"phases": "two updates take turns: forward, backward and optimizer come twice"},
     )
-
-
-def _domain(
-    stored: data.DataSet, known: data.DataEntry, domain: int, *, seed: int | None, augment: bool
-) -> Split:
-    return Split(data=data.of_domain(stored, domain), known=known, seed=seed, augment=augment)
 
 
 def _evaluator(session: Session) -> tuple[Callable[[int | None], Evaluation], Callable[[], None]]:

@@ -62,10 +62,7 @@ class Four(nn.Module):
     def __init__(self, whole: Model, weights: Weights, recipe: Recipe, seed: int) -> None:
         super().__init__()
         for name, declared in cyclegan.nets(whole).items():
-            own = {
-                key.removeprefix(f"{name}."): w for key, w in weights.items() if key.startswith(f"{name}.")
-            }
-            self.add_module(name, nets.build(declared, own))
+            self.add_module(name, nets.build(declared, cyclegan.part(weights, name)))
         shape = whole.input_shape
         self.pool_a, self.pool_b = (Pool(recipe.pool or 0, seed, domain, shape) for domain in (0, 1))
 
