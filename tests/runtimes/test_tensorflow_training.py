@@ -167,7 +167,7 @@ def test_an_overflow_in_fp16_leaves_the_weights_alone() -> None:
     training = build(train(precision="fp16", residency="device")).training
     training.step()
     assert training.scaler is not None
-    kept = [*training.optimizer.trained, *training.optimizer.state]
+    kept = [*training.optimizers[0].trained, *training.optimizers[0].state]
     before = [variable.numpy() for variable in kept]
     training.scaler.factor.assign(2.0**100)
     training.step()

@@ -76,7 +76,9 @@ def _of_training(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
     told = {
         "training needs a recipe": work.recipe is None,
-        "CycleGAN is not built yet": work.recipe is not None and work.recipe.loss != "cross-entropy",
+        "one loss scale of two updates in turn is not built yet: fp16": work.recipe is not None
+        and work.recipe.loss == "cyclegan"
+        and tuning.precision == "fp16",
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,
         "augmentation on the device of data on the host is not built yet": tuning.residency == "host"
         and tuning.augment_on == "device",

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.records.case import Recipe
+from breakeven.records.case import Case, Recipe
 from breakeven.runtimes import Evaluation, bits
 from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native, relative_l2
 from breakeven.runtimes.tensorflow import input, nets, place, precision
 from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.session import Session
-from breakeven.runtimes.tensorflow.training import driven, gradients
+from breakeven.runtimes.tensorflow.training import Adam, Training, driven, gradients
 from breakeven.workloads import data, reference
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.order import apply_augmentation
 from breakeven.workloads.schedule import learning_rate
+from breakeven.workloads.splits import Split
 from breakeven.workloads.tolerances import DAMPING, OUTPUT_ERROR, PARITY_BATCH, SCALE, parity_limits, within
 from breakeven.workloads.weights import Weights, damped
 
@@ -60,15 +61,15 @@ def _checks(
         ran = bits.roughest(names)
         yield "output", "output_mismatch", _output(session, ran)
         yield "one_step_parity", "output_mismatch", _parity(session, ran)
-        yield "update", "output_mismatch", _update(session)
-    yield "batches", "output_mismatch", _batches(session)
+        yield "update", "output_mismatch", update(session.training, session.training.optimizers[0])
+    yield "batches", "output_mismatch", batches(session.case, session.device, session.train)
     yield "moves", "invalid", _untouched(session, evaluate)
     facts = observed()  # raises Mismatch if variables or the loss are elsewhere
     label = place.device_label(session.case.device)
     yield "device", "device_mismatch", equal(label, facts["output_device"])
 
 
-def _images(images: NDArray[np.float32], kind: str = "float32") -> Any:
+def placed(images: NDArray[np.float32], kind: str = "float32") -> Any:
     return tf.constant(nets.channels_last(images), kind)
 
 
@@ -78,7 +79,7 @@ def _output(session: Session, ran: str) -> Check:
     net = nets.build(session.model, weights, session.policy)
     images, _ = session.train.first(OUTPUT_IMAGES)
     run = driven(lambda x: net(x, training=False), session.case.tuning.execution)
-    found = tf.cast(run(_images(images)), tf.float64).numpy()
+    found = tf.cast(run(placed(images)), tf.float64).numpy()
     error = relative_l2(found, reference.logits(session.model, weights, images))
     note = (
         f"relative L2 of the scores of {OUTPUT_IMAGES} images against FP64 of the declared layers, as {ran}"
@@ -111,24 +112,24 @@ def _step(
     net = nets.build(session.model, weights, policy)
     kind = "float64" if policy == precision.FP64 else "float32"
     step = driven(lambda x, y: gradients(net, x, y, scale=SCALE), execution)
-    loss, found = step(_images(images, kind), tf.constant(labels))
+    loss, found = step(placed(images, kind), tf.constant(labels))
     flat = np.concatenate([tf.cast(g, tf.float64).numpy().ravel() for g in found])
     return float(loss), flat / SCALE
 
 
-def _update(session: Session) -> Check:
-    """Two steps of the optimizer, by the recipe's formula in FP64 and as the case runs it.
+def update(made: Training, optimizer: Adam) -> Check:
+    """Two steps of an optimizer, by the recipe's formula in FP64 and as the case runs it.
 
     Two: the first of Adam is much the same wherever epsilon stands.
     """
-    made, recipe = session.training, session.case.work.recipe
-    assert recipe is not None
-    before = [w.numpy().astype(np.float64) for w in made.optimizer.trained]
-    state = [variable.numpy() for variable in made.state]
-    made.optimizer.rate.assign(learning_rate(recipe, 0))
-    for variable in (*made.optimizer.first, *made.optimizer.second):
+    recipe = made.plan.recipe
+    before = [w.numpy().astype(np.float64) for w in optimizer.trained]
+    changed = (*optimizer.trained, *optimizer.state)
+    state = [variable.numpy() for variable in changed]
+    optimizer.rate.assign(learning_rate(recipe, 0))
+    for variable in (*optimizer.first, *optimizer.second):
         variable.assign(tf.zeros_like(variable))
-    for power in made.optimizer.powers:
+    for power in optimizer.powers:
         power.assign(1.0)
     drawn = np.random.Generator(np.random.Philox(0))
     # From far below epsilon to far above it.
@@ -139,15 +140,15 @@ def _update(session: Session) -> Check:
         ]
         for _ in range(2)
     ]
-    apply = driven(lambda *found: made.optimizer.apply(found), session.case.tuning.execution)
+    apply = driven(lambda *found: optimizer.apply(found), made.plan.execution)
     for found in given:
-        apply(*(tf.constant(g, w.dtype) for g, w in zip(found, made.optimizer.trained, strict=True)))
-    moved = _flat(w.numpy() - old for w, old in zip(made.optimizer.trained, before, strict=True))
+        apply(*(tf.constant(g, w.dtype) for g, w in zip(found, optimizer.trained, strict=True)))
+    moved = _flat(w.numpy() - old for w, old in zip(optimizer.trained, before, strict=True))
     expected = _flat(
         adam(recipe, old, [step[index].astype(np.float64) for step in given]) - old
         for index, old in enumerate(before)
     )
-    for variable, value in zip(made.state, state, strict=True):
+    for variable, value in zip(changed, state, strict=True):
         variable.assign(value)
     error, limit = relative_l2(moved, expected), FORMULA
     return check(
@@ -173,18 +174,15 @@ def _flat(arrays: Iterator[NDArray[Any]]) -> NDArray[np.float64]:
     return np.concatenate([np.asarray(array, np.float64).ravel() for array in arrays])
 
 
-def _batches(session: Session) -> Check:
+def batches(case: Case, device: str, split: Split) -> Check:
     """The first batch as the case makes it against the declared crops and flips of the declared order."""
-    split, work = session.train, session.case.work
-    source = input.source_of(
-        session.case.tuning.residency, split, input.loading_of(session.case, session.device, drop_last=True)
-    )
+    source = input.source_of(case.tuning.residency, split, input.loading_of(case, device, drop_last=True))
     source.begin(0, 0)
-    take = driven(source.take, session.case.tuning.execution)
-    with tf.device(session.device):
+    take = driven(source.take, case.tuning.execution)
+    with tf.device(device):
         images, labels = (tensor.numpy() for tensor in take(*source.next()))
     source.close()
-    rows, table = split.order(0)[: work.batch], split.offsets(0)
+    rows, table = split.order(0)[: case.work.batch], split.offsets(0)
     pixels = split.data.images[rows]
     declared = pixels if table is None else apply_augmentation(pixels, table[rows])
     expected = nets.channels_last(data.normalized(split.known, declared))
@@ -197,11 +195,11 @@ def _batches(session: Session) -> Check:
 
 def _untouched(session: Session, evaluate: Callable[[int | None], Evaluation]) -> Check:
     """One real step of this case moves the weights, and an evaluation after it moves nothing."""
-    first = [w.numpy() for w in session.training.optimizer.trained]
+    first = [w.numpy() for w in session.training.optimizers[0].trained]
     session.training.step()
     moved = sum(
         not np.array_equal(old, w.numpy())
-        for old, w in zip(first, session.training.optimizer.trained, strict=True)
+        for old, w in zip(first, session.training.optimizers[0].trained, strict=True)
     )
     after = [variable.numpy() for variable in session.training.state]
     evaluate(1)

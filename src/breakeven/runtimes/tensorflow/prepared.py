@@ -9,18 +9,22 @@ from functools import partial
 
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
-from breakeven.runtimes.tensorflow import checks, inference, place, state
+from breakeven.runtimes.tensorflow import checks, inference, place, state, translated
 from breakeven.runtimes.tensorflow.evaluation import evaluator
 from breakeven.runtimes.tensorflow.session import Session, build, observe
 from breakeven.runtimes.tensorflow.training import traces
-from breakeven.workloads import splits
+from breakeven.workloads import models, splits
 from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.weights import weights_hash
 
 
 def prepare(case: Case) -> Prepared:
     """The case as `Prepared`. Raises Unsupported where this machine lacks what it needs."""
-    return inference.prepare(case) if case.work.task == "infer" else handed_over(build(case))
+    if case.work.task == "infer":
+        return inference.prepare(case)
+    if models.translates(case.work.model):
+        return translated.handed_over(translated.build(case))
+    return handed_over(build(case))
 
 
 def handed_over(session: Session) -> Prepared:

@@ -90,22 +90,26 @@ def set_up(case: Case) -> str:
 
 def observe(session: Session) -> Mapping[str, Any]:
     """Cheap facts read back. Raises Mismatch if variables or the last loss are on another device."""
-    made, case = session.training, session.case
-    tensors = {name: held.variable.value for name, held in made.net.held.items()}
-    tensors |= {f"number {index} of the optimizer's state": v for index, v in enumerate(made.optimizer.state)}
+    return observe_training(session.training, session.case, session.policy) | {
+        "tail_dropped_samples": session.train.n % session.case.work.batch
+    }
+
+
+def observe_training(made: Training, case: Case, policy: str) -> dict[str, Any]:
+    """As `observe`, of any nets in training: but for the data."""
+    tensors = {f"variable {index} ({v.name})": v for index, v in enumerate(made.state)}
     if made.last_loss is not None:
         tensors |= {"the loss": made.last_loss}
-    place.same_device(tensors, session.device)
+    place.same_device(tensors, made.plan.device)
     products = precision.read_back(case.device.kind == "cpu")
     return place.facts(case.device) | {
         "output_device": None if made.last_loss is None else place.device_label(case.device),
         "matmul_precision": products,
         "conv_precision": products,
-        "policy": session.policy,
-        "autocast": session.policy.removeprefix("mixed_") if session.policy.startswith("mixed_") else None,
+        "policy": policy,
+        "autocast": policy.removeprefix("mixed_") if policy.startswith("mixed_") else None,
         "weights_dtype": made.net.trained[0].dtype,
         "weights_layout": "channels-last",
         "input_layout": "channels-last",
         "optimizer_impl": "TensorFlow's kernel by the recipe's formula",
-        "tail_dropped_samples": session.train.n % case.work.batch,
     }

@@ -122,9 +122,9 @@ class Adam:
             )  # fmt: skip
 
 
-def adam(net: Net, recipe: Recipe, device: str) -> Adam:
-    """The optimizer before its first step."""
-    trained = [variable.value for variable in net.trained]
+def adam(nets: Sequence[Net], recipe: Recipe, device: str) -> Adam:
+    """The optimizer of all weights of `nets` before its first step."""
+    trained = [variable.value for net in nets for variable in net.trained]
     with tf.device(device):
 
         def zeros() -> list[Any]:
@@ -175,14 +175,18 @@ def scaler(device: str) -> Scaler:
 
 @dataclass(kw_only=True, slots=True)
 class Training:
-    """A net in training: `step_number` batches of `epoch` are done. `begun`: its batches are asked for."""
+    """Nets in training: `step_number` batches of `epoch` are done. `begun`: its batches are asked for.
+
+    The first net is the one that is evaluated and exported. `pools`: what else training changes.
+    """
 
     plan: Plan
-    net: Net
+    nets: tuple[Net, ...]
     source: Source
-    optimizer: Adam
+    optimizers: tuple[Adam, ...]
     scaler: Scaler | None
     program: Callable[..., Any]
+    pools: tuple[Any, ...] = ()
     epoch: int = 0
     step_number: int = 0
     begun: bool = False
@@ -191,15 +195,18 @@ class Training:
     read: list[float] = field(default_factory=list)
     kept: deque[Any] = field(default_factory=deque)
 
+    @property
+    def net(self) -> Net:
+        return self.nets[0]
+
     def begin(self) -> None:
         """What an epoch starts with on every tuning: dropout's draws, the learning rate, its batches."""
-        self.optimizer.rate.assign(learning_rate(self.plan.recipe, self.epoch))
+        for optimizer in self.optimizers:
+            optimizer.rate.assign(learning_rate(self.plan.recipe, self.epoch))
         # A function of (seed, epoch), like all else: a resumed epoch repeats them.
         drawn = derive(self.plan.seed, "dropout", self.epoch)
-        for layer in self.net.model.layers:
-            if isinstance(layer, keras.layers.Dropout):
-                words = [drawn >> 32 & 0xFFFFFFFF, drawn & 0xFFFFFFFF]
-                layer.seed_generator.state.assign(np.array(words, np.uint32))
+        for state in _draws(self.nets):
+            state.assign(np.array([drawn >> 32 & 0xFFFFFFFF, drawn & 0xFFFFFFFF], np.uint32))
         self.begun = True
         self.source.begin(self.epoch, self.step_number)
 
@@ -213,8 +220,9 @@ class Training:
         elif not self.begun:
             self.begin()
         given = self.source.next()
-        if given and tuple(given[0].shape) != self.plan.shape:
-            raise Mismatch("invalid", f"a step got {tuple(given[0].shape)}, not {self.plan.shape}")
+        for images in given[::2]:  # and labels, in turn
+            if tuple(images.shape) != self.plan.shape:
+                raise Mismatch("invalid", f"a step got {tuple(images.shape)}, not {self.plan.shape}")
         with tf.device(self.plan.device):
             loss = self.program(*given)
         self.step_number += 1
@@ -236,13 +244,14 @@ class Training:
     def state(self) -> tuple[Any, ...]:
         """Every variable that training changes, but for the place in the order of batches."""
         scaled = () if self.scaler is None else (self.scaler.factor, self.scaler.unscathed)
-        held = tuple(held.variable.value for held in self.net.held.values())
-        return (*held, *self.optimizer.state, *scaled)
+        held = (held.variable.value for net in self.nets for held in net.held.values())
+        moments = (variable for optimizer in self.optimizers for variable in optimizer.state)
+        return (*held, *moments, *self.pools, *scaled)
 
     def build(self) -> Mapping[str, Any]:
         """Traces the step, and compiles it, by taking it once; then all is put back as it was."""
         if self.plan.execution != "eager" and not self.built:
-            changed = (*self.state, *self.source.state, *_draws(self.net))
+            changed = (*self.state, *self.source.state, *_draws(self.nets))
             before = [variable.numpy() for variable in changed]
             with tf.device(self.plan.device):
                 self.program(*self.source.blank())
@@ -253,14 +262,14 @@ class Training:
         return {"cache_state": "cold", "traces": traces(self.program)}
 
 
-def _draws(net: Net) -> list[Any]:
-    dropouts = (layer for layer in net.model.layers if isinstance(layer, keras.layers.Dropout))
-    return [layer.seed_generator.state.value for layer in dropouts]
+def _draws(nets: Sequence[Net]) -> list[Any]:
+    every = (layer for net in nets for layer in net.model.layers)
+    return [layer.seed_generator.state.value for layer in every if isinstance(layer, keras.layers.Dropout)]
 
 
 def training(plan: Plan, net: Net, source: Source) -> Training:
     """Ties net, optimizer and batches together. Nothing runs until the first step."""
-    optimizer = adam(net, plan.recipe, plan.device)
+    optimizer = adam([net], plan.recipe, plan.device)
     scaled = scaler(plan.device) if plan.scaled else None
 
     def step(*given: Tensor) -> Tensor:
@@ -277,9 +286,9 @@ def training(plan: Plan, net: Net, source: Source) -> Training:
 
     made = Training(
         plan=plan,
-        net=net,
+        nets=(net,),
         source=source,
-        optimizer=optimizer,
+        optimizers=(optimizer,),
         scaler=scaled,
         program=driven(step, plan.execution),
     )
