@@ -19,6 +19,8 @@ from breakeven.analysis.compare_findings import AxisComparison, Comparison
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.analysis.published import published_beside as _beside
+from breakeven.analysis.published_devices import devices_beside as _devices_beside
+from breakeven.analysis.published_profiles import profiles_beside as _profiles_beside
 from breakeven.errors import UserError
 from breakeven.records.file import Results, read
 from breakeven.runner.plan import Plan, runtimes_of
@@ -190,8 +192,15 @@ def read_prices(path: str | Path) -> Prices:
 
 
 def published_beside(understanding: Understanding) -> PublishedFindings:
-    """Published values of the models in these results: of equal work, or refused with a reason."""
-    return _beside(understanding.cases)
+    """Published values of the models in these results: of equal work, or refused with a reason.
+
+    And published profiles of their nets, and how many times as fast a GPU was as a CPU elsewhere.
+    """
+    return dataclasses.replace(
+        _beside(understanding.cases),
+        profiles=_profiles_beside(understanding.cases, understanding.profiles),
+        devices=_devices_beside(understanding),
+    )
 
 
 def show(understanding: Understanding, *, height: int = 640) -> "Shown":

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import pytest
 
 from breakeven.analysis.findings import CaseFinding
+from breakeven.analysis.profile import KernelFinding, OperatorFinding, ProfileFinding
 from breakeven.analysis.published import difference, precision_of, published_beside
+from breakeven.analysis.published_devices import devices_beside, quotients
+from breakeven.analysis.published_profiles import profiles_beside
 from breakeven.analysis.published_ratios import (
     li_achieved,
     li_bound,
@@ -20,8 +24,12 @@ from breakeven.catalog.cpus import cpu_named
 from breakeven.catalog.facts import sources
 from breakeven.catalog.gpus import gpu_named
 from breakeven.catalog.published import METRICS, PublishedRow, published
+from breakeven.catalog.published_operators import published_profiles
 from breakeven.records.case import Case, Recipe, Tuning, Work, applicable, parse_device
 from breakeven.stats import Interval
+
+from .conftest import a_case as a_training
+from .conftest import spread, understood
 
 
 def a_row(**changes: object) -> PublishedRow:
@@ -178,3 +186,119 @@ def test_the_arithmetic_is_said_in_words() -> None:
     said = " ".join(sentences())
     for figure in ("10.4", "32.2", "63 % on 64", "41 % on 512", "16 % on 3,584", "40.6x", "does not fit"):
         assert figure in said
+
+
+def test_printed_profiles_are_whole_first_and_nested() -> None:
+    four, five = published_profiles()
+    assert {four.collection, five.collection} <= set(sources())
+    assert (four.place, four.task, five.place, five.task) == ("Table IV", None, "Table V", "infer")
+    for one in (four, five):
+        assert [row.kind for row in one.rows] == ["step", *["operator"] * 4, "kernel"]
+        operators = one.rows[1:5]
+        for outer, inner in pairwise(operators):
+            assert outer.host_ms >= inner.host_ms and outer.device_ms >= inner.device_ms
+        assert one.rows[-1].device_ms < operators[-1].device_ms < one.whole.device_ms
+        assert one.rows[-1].host_ms == 0  # a kernel has no host time: the columns are of one run
+        assert all(row.here for row in one.rows[1:])
+    # Every number as it is printed: a sum of each column holds them.
+    assert sum(row.host_ms for row in four.rows) == pytest.approx(3280.248)
+    assert sum(row.device_ms for row in four.rows) == pytest.approx(355.468)
+    assert sum(row.host_ms for row in five.rows) == pytest.approx(1543.773)
+    assert sum(row.device_ms for row in five.rows) == pytest.approx(95.208)
+
+
+def test_what_cannot_be_in_a_printed_profile_is_found() -> None:
+    four, five = published_profiles()
+    assert four.outgrown() == () and four.freed() == ()
+    assert five.outgrown() == five.rows[1:5]  # every operator has more host time than its step
+    assert [row.operator for row in five.freed()] == ["ProfilerStep*"]
+
+
+def an_operator(name: str, host_s: float, device_s: float | None = None) -> OperatorFinding:
+    return OperatorFinding(
+        name=name, kind="operator", calls=1, total_host_s=host_s, total_device_s=device_s,
+        self_device_s=device_s,
+    )  # fmt: skip
+
+
+def a_profile(own: str, *, on_device: bool) -> ProfileFinding:
+    """A step of 100 ms, 80 in convolutions of the library `own`; on a device 20 ms of kernels, 16 in them."""
+    return ProfileFinding(
+        case_id="c", step_s=0.1, on_device=on_device, evidence=("c/profile",),
+        operators=(
+            an_operator("aten::convolution", 0.08), an_operator(own, 0.07, 0.016 if on_device else None)
+        ),
+        kernels=(KernelFinding(name="volta_sgemm_128x64_nn", calls=1, device_s=0.02, share=1.0),)
+        if on_device else (),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("own", "on_device"), [("cudnn", True), ("mkldnn", False)])
+def test_operators_stand_beside_those_of_their_place(own: str, on_device: bool) -> None:
+    name = f"aten::{own}_convolution"
+    case = a_case(model="resnet18", input_shape=(3, 32, 32), task="train")
+    (one,) = profiles_beside([case], [a_profile(name, on_device=on_device)])
+    assert (one.there.place, one.model, one.task, one.on_device) == (
+        "Table IV",
+        "resnet18",
+        "train",
+        on_device,
+    )
+    rows = {beside.row.operator: beside for beside in one.rows}
+    whole, library = rows["model_inference"], rows["aten::cudnn_convolution"]
+    assert whole.host_s == 0.1 and whole.host_share == whole.host_share_there == 1.0
+    assert whole.device_s == (0.02 if on_device else None)
+    assert library.name == name and library.host_share == pytest.approx(0.7)
+    assert library.host_share_there == pytest.approx(604.944 / 848.07)
+    assert library.device_share == (pytest.approx(0.8) if on_device else None)
+    assert rows["aten::conv2d"].name is None  # not in this profile: no figure
+    assert (rows["volta_sgemm_128x64_nn"].device_s is None) is not on_device
+
+
+def test_a_profile_stands_beside_its_own_net_and_task_only() -> None:
+    found = [a_profile("aten::mkldnn_convolution", on_device=False)]
+    for model, task, places in (
+        ("resnet18", "infer", ["Table IV"]),  # what was computed is not said
+        ("conv6-seed", "infer", ["Table V"]),
+        ("conv6", "infer", ["Table V"]),
+        ("conv6", "train", []),
+        ("resnet50", "infer", []),
+    ):
+        case = a_case(model=model, input_shape=(3, 32, 32), task=task)
+        assert [one.there.place for one in profiles_beside([case], found)] == places
+    assert profiles_beside([a_case(model="resnet18")], [ProfileFinding(case_id="c")]) == ()
+
+
+def test_ratios_of_a_table_are_of_one_column_and_rank_otherwise_in_the_other() -> None:
+    found = quotients([row for row in published() if row.collection == "amin-2026"])
+    by = {
+        metric: [name for name, _ in sorted(each.items(), key=lambda item: -item[1].ratio)]
+        for metric, each in found.items()
+    }
+    assert by["run"] == ["conv6", "vgg16", "resnet18", "cyclegan"]
+    assert by["inference"] == ["resnet18", "cyclegan", "vgg16", "conv6"]
+    assert found["run"]["conv6"].ratio == pytest.approx(246.2, abs=0.05)
+    assert found["inference"]["conv6"].ratio == pytest.approx(31.9, abs=0.05)
+
+
+def test_a_ratio_here_stands_beside_the_published_one_of_its_task() -> None:
+    found = understood(
+        *(
+            spread(a_training("resnet18", device), ms, name=device)
+            for device, ms in (("cpu", 200.0), ("cuda:0", 10.0))
+        )
+    )
+    run, single = devices_beside(found)
+    assert [one.metric for one in (run, single)] == ["run", "inference"]
+    assert (run.rank, run.of, single.rank) == (3, 4, 1)
+    (ratio,) = run.here
+    assert ratio.ratio is not None and ratio.ratio.estimate == pytest.approx(20.0, rel=0.02)
+    assert single.here == ()  # nothing inferred here
+    assert run.repeats == (pytest.approx(10127.83 / 4023.69), pytest.approx(198.42 / 64.17))
+    assert single.repeats is None
+
+
+def test_a_variant_of_a_net_is_named_as_what_it_is() -> None:
+    found = understood(spread(a_training("conv6-seed", "cpu"), 20.0, name="c"))
+    assert {one.models for one in devices_beside(found)} == {("conv6-seed",)}
+    assert all(one.here == () for one in devices_beside(found))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from breakeven.errors import Mismatch
 from breakeven.records.case import Case, Recipe
 from breakeven.runner.plan import plan
 from breakeven.runner.study import load_study
@@ -31,6 +34,15 @@ TUNINGS: dict[str, dict[str, Any]] = {
     "channels-last": {"residency": "device", "layout": "channels-last"},
     "fused": {"residency": "device", "optimizer_impl": "fused"},
 }
+
+
+compiler = pytest.mark.skipif(
+    not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))),
+    reason="no C++ compiler, which torch.compile needs",
+)
+
+# Tracing, torch asks for gradients and keeps its own warning from being shown, but not from being an error.
+traces = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +137,75 @@ def test_ten_losses_do_not_depend_on_the_tuning(name: str) -> None:
     assert losses_of(in_torch(**TUNINGS[name]), 10) == pytest.approx(expected, rel=1e-8)
 
 
+@traces
+@pytest.mark.parametrize("layout", ["channels-first", "channels-last"])
+def test_a_compiled_step_is_traced_four_times_in_its_build_and_never_again(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graphs of torch.compile, decomposed as its own, but run as they are: its code takes minutes."""
+    import torch
+
+    from breakeven.runtimes.torch import translation
+
+    def traced(net: Any, mode: str) -> Any:
+        return torch.compile(net, backend="aot_eager_decomp_partition", fullgraph=True, dynamic=False)
+
+    monkeypatch.setattr(translation, "compiled", traced)
+    held_to_eager(layout)
+
+
+@compiler
+@traces
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_step_in_code_of_the_compiler_is_the_eager_one() -> None:
+    held_to_eager("channels-first")
+
+
+def held_to_eager(layout: str) -> None:
+    """Six compiled steps have the eager losses; the build makes all graphs and leaves the training alone."""
+    import torch._dynamo
+    from torch._dynamo.utils import counters
+
+    expected = losses_of(in_torch(residency="device", layout=layout), 6)
+    torch._dynamo.reset()
+    made = in_torch(residency="device", layout=layout, execution="compile:default")
+    before = {name: value.clone() for name, value in made.net.state_dict().items()}
+    assert made.build is not None
+    counters.clear()
+    made.build()
+    graphs = counters["stats"]["unique_graphs"]
+    # A generator with and without a gradient of its input, a discriminator with frozen and with free weights.
+    assert graphs == 4
+    assert all(value.equal(before[name]) for name, value in made.net.state_dict().items())
+    assert all(p.grad is None for p in made.net.parameters()) and not made.optimizer.state
+    assert losses_of(made, 6) == pytest.approx(expected, rel=1e-8)
+    assert counters["stats"]["unique_graphs"] == graphs and not counters["graph_break"]
+    torch._dynamo.reset()
+
+
+def test_biases_before_a_norm_have_no_gradient_to_compare() -> None:
+    import torch
+
+    from breakeven.runtimes.torch import nets
+    from breakeven.runtimes.torch.translation_checks import flat
+
+    for name, declared in cyclegan.nets(WHOLE).items():
+        net = nets.build(
+            declared,
+            {
+                key.removeprefix(f"{name}."): w
+                for key, w in cyclegan.first_weights(WHOLE, SEED).items()
+                if key.startswith(f"{name}.")
+            },
+        ).double()
+        generator = torch.Generator().manual_seed(0)
+        net(torch.rand(1, 3, 32, 32, generator=generator, dtype=torch.float64)).square().mean().backward()
+        sizes = {key: float(p.grad.norm()) for key, p in net.named_parameters()}
+        none = {key for key, size in sizes.items() if size < 1e-9 * max(sizes.values())}
+        assert none == set(flat(declared.nodes)) != set()
+
+
 def test_instance_norm_has_its_gradient_in_either_layout() -> None:
     """torch 2.13's own has another one where a single image comes in channels-last."""
     import torch
@@ -176,7 +257,6 @@ def case(**tuning: Any) -> Case:
     ("tuning", "words"),
     [
         ({"precision": "fp16"}, "one loss scale"),
-        ({"execution": "compile:default", "residency": "device"}, "not verified"),
         (
             {"execution": "cuda-graph", "residency": "device", "loss_sync": "epoch"},
             "CUDA devices only",
@@ -209,3 +289,50 @@ def test_the_whole_net_at_128_is_what_its_case_says() -> None:
     generator = cyclegan.nets(models.model("cyclegan", input_shape=(3, 128, 128)))["g_ab"]
     assert set(prepared.export()) == set(declared_shapes(generator))
     prepared.close()
+
+
+@compiler
+@traces
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_compiled_net_at_128_is_held_to_the_eager_one() -> None:
+    prepared = load("torch").prepare(case(residency="device", execution="compile:default"))
+    found = prepared.checks()
+    assert all(check["ok"] for check in found.values())
+    assert set(found["as_eager"]["found"]) == {
+        "generators_loss", "generators_gradient", "discriminators_gradient", "worst",
+    }  # fmt: skip
+    before = prepared.counters()
+    assert before
+    prepared.step()
+    assert prepared.counters() == before
+    prepared.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_compiler_that_loses_a_gradient_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from breakeven.runtimes.torch import translation
+
+    monkeypatch.setattr(translation, "compiled", _forgetful)
+    prepared = load("torch").prepare(case(residency="device", execution="compile:default"))
+    with pytest.raises(Mismatch, match="as_eager") as caught:
+        prepared.checks()
+    assert caught.value.outcome == "output_mismatch"
+    prepared.close()
+
+
+def _forgetful(net: Any, mode: str) -> Any:
+    """Instead of a compiler: right images, but of its second layer's weights a gradient of zero."""
+    import torch
+
+    class Forgetful(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            weight = [p for p in net.parameters() if p.dim() == 4][1]
+            asked = weight.requires_grad
+            weight.requires_grad_(False)
+            made = net(x)
+            weight.requires_grad_(asked)
+            return made + 0 * weight.sum()
+
+    return Forgetful()

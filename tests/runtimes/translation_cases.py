@@ -94,4 +94,4 @@ def in_torch(recipe: Recipe = RECIPE, batch: int = 1, **tuning: Any) -> Any:
     )
     four = Four(WHOLE, cyclegan.first_weights(WHOLE, SEED), recipe, SEED).double().to(memory_format=layout)
     a, b = (input.batches_of(how.residency, split, loading) for split in splits(recipe, batch))
-    return alternating(made, four, Domains(a=a, b=b, dtype=torch.float64), device)
+    return alternating(made, four, Domains(a=a, b=b, dtype=torch.float64), device, how.compile_mode)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding
+from breakeven.analysis.published_devices import DevicesBeside
+from breakeven.analysis.published_profiles import ProfileBeside
 from breakeven.catalog.published import METRICS, PublishedRow, published
 from breakeven.stats import Interval
 
@@ -50,10 +52,15 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedFindings:
-    """Everything published about the models measured here: what is of equal work, and what is not."""
+    """Everything published about the models measured here: what is of equal work, and what is not.
+
+    `profiles` and `devices` stand beside no equal work: their shares and ratios are set side by side as such.
+    """
 
     beside: tuple[Beside, ...]
     refused: tuple[Refused, ...]
+    profiles: tuple[ProfileBeside, ...] = ()
+    devices: tuple[DevicesBeside, ...] = ()
 
 
 def published_beside(

@@ -5,7 +5,7 @@ Knows nothing about how work is compared.
 
 from breakeven import units
 from breakeven.analysis.published import Beside, PublishedFindings
-from breakeven.report import words
+from breakeven.report import published_devices, published_profiles, words
 from breakeven.report.names import Names
 from breakeven.report.view import Cell, Column, Section, build_table, label, number, said
 
@@ -16,8 +16,14 @@ NOTE = (
 
 
 def sections(found: PublishedFindings, names: Names) -> tuple[Section, ...]:
-    """What was published of equal work, and what was refused; nothing where no model is published."""
-    return tuple(section for section in (_beside(found, names), _refused(found)) if section is not None)
+    """What was published of equal work, what is read as ratios and shares alone, and what was refused."""
+    made = (
+        _beside(found, names),
+        published_devices.devices(found.devices, names),
+        published_profiles.profiles(found.profiles, names),
+        _refused(found),
+    )
+    return tuple(section for section in made if section is not None)
 
 
 def _beside(found: PublishedFindings, names: Names) -> Section | None:

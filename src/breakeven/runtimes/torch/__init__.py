@@ -136,9 +136,6 @@ def _impossible_training(case: Case) -> Iterator[str]:
         f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
         "training needs a recipe": work.recipe is None,
         "a captured step of two updates in turn is not built yet": translating and tuning.captured,
-        # Tried, and taken out: its first step seemed to compile anew, and nothing held it to the eager one.
-        "a compiled step of two updates in turn is not verified yet": translating
-        and tuning.compile_mode is not None,
         "one loss scale of two updates in turn is not built yet: fp16": translating
         and tuning.precision == "fp16",
         "every tuning drops the incomplete batch: set drop_last": not work.drop_last,

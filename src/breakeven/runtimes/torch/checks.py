@@ -182,8 +182,8 @@ def _as_eager(session: Session, ran: str) -> Check:
     gradient, expected = (torch.cat([pair[side] for pair in pairs]) for side in (0, 1))
     found = {
         "loss": abs(losses[-1] / expected_loss.item() - 1),
-        "gradient": _off(gradient, expected),
-        "worst": max(_off(a, b) for a, b in pairs),
+        "gradient": off(gradient, expected),
+        "worst": max(off(a, b) for a, b in pairs),
     }
     limits = parity_limits(ran, residual=weights is not session.first_weights) | {"worst": WORST}
     return check(
@@ -203,7 +203,7 @@ def _accumulation(session: Session, ran: str) -> Check:
         gradients_by(run, parts)(images, labels)
         made.append(torch.cat([_gradient(p) for p in net.parameters()]))
     normed = any(isinstance(m, nn.BatchNorm2d) for m in session.training.net.modules())
-    limit, found = PARITY[ran][1], _off(*made)
+    limit, found = PARITY[ran][1], off(*made)
     note = f"batch norm sees {work.batch // work.recipe.accumulation} samples at a time: another training"
     return check(limit, found, normed or found <= limit, note if normed else "relative to the whole batch")
 
@@ -213,7 +213,7 @@ def _gradient(parameter: torch.Tensor) -> torch.Tensor:
     return parameter.grad.double().cpu().flatten()
 
 
-def _off(found: torch.Tensor, expected: torch.Tensor) -> float:
+def off(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found - expected).norm() / max(float(expected.norm()), TINY))
 
 

@@ -15,6 +15,7 @@ from breakeven.errors import Mismatch, Unsupported
 from breakeven.records.case import Case
 from breakeven.runtimes import Evaluation, Prepared
 from breakeven.runtimes.torch import input, nets, place, precision, profile, state, translation_checks
+from breakeven.runtimes.torch.driven import noting
 from breakeven.runtimes.torch.session import loading, memory_format, observe_net, set_up
 from breakeven.runtimes.torch.training import Plan, Training, resolved
 from breakeven.runtimes.torch.translation import Domains, Four, alternating
@@ -67,7 +68,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
     how = loading(case, device, drop_last=True)
     a, b = (input.batches_of(tuning.residency, split, how) for split in train)
     domains = Domains(a=a, b=b, dtype=dtype)
-    made = alternating(plan, four, domains, device)
+    made = alternating(plan, four, domains, device, tuning.compile_mode)
     return Session(
         case=case,
         device=device,
@@ -76,7 +77,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
         train=(train[0], train[1]),
         test=test,
         batches=domains,
-        training=made,
+        training=noting(made) if made.build is not None else made,
     )
 
 
@@ -127,6 +128,7 @@ def handed_over(session: Session) -> Prepared:
         eval_samples=session.test.n,
         device_span=place.span_of(device),
         profile=partial(profile.profiled, made.step, place.sync_of(device), device),
+        build=made.build,
         nulls={"phases": "two updates take turns: forward, backward and optimizer come twice"},
     )
 

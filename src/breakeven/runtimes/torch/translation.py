@@ -3,8 +3,9 @@
 Knows nothing about evaluation, checks or where batches come from.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -13,6 +14,8 @@ from torch.nn import functional
 from breakeven.errors import Mismatch
 from breakeven.records.case import Recipe
 from breakeven.runtimes.torch import input, nets
+from breakeven.runtimes.torch.compiled import compiled
+from breakeven.runtimes.torch.graph import kept_state
 from breakeven.runtimes.torch.precision import autocast
 from breakeven.runtimes.torch.training import Course, Plan, Seen, Training, adam, recorder
 from breakeven.workloads import cyclegan
@@ -128,27 +131,38 @@ class Domains:
         self.b.close()
 
 
-def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device) -> Training:
-    """The four nets in training."""
+def alternating(
+    plan: Plan, four: Four, domains: Domains, device: torch.device, mode: str | None = None
+) -> Training:
+    """The four nets in training. `mode`: of the compiler, for each pass of a net; None: eager.
+
+    A pass is what is compiled, not a loss: the losses hold twelve passes of two kinds of net, and a compiler
+    that is given a loss compiles each of them again. Nets of one kind share what is made of one.
+    """
+    run = four.nets() if mode is None else _compiled(four.nets(), mode)
     made, judged = nn.ModuleList(four.nets()[:2]), nn.ModuleList(four.nets()[2:])
     generators, discriminators = adam(made, plan, device), adam(judged, plan, device)
     course = Course(plan=plan, optimizer=generators, others=(discriminators,), start=domains.begin)
     seen = Seen()
     record, losses = recorder(plan, four, device)
-    pool_a, pool_b = four.pool_a, four.pool_b
+    pool_a, pool_b, dtype = four.pool_a, four.pool_b, next(four.parameters()).dtype
     four.train()
 
     def gradients_of_generators(a: Images, b: Images) -> tuple[torch.Tensor, Images, Images]:
         judged.requires_grad_(False)
         generators.zero_grad(set_to_none=True)
-        loss, fake_a, fake_b = generator_loss(four.nets(), plan.recipe, plan.precision, a, b)
+        loss, fake_a, fake_b = generator_loss(run, plan.recipe, plan.precision, a, b)
         loss.backward()
         return loss.detach(), fake_a.detach(), fake_b.detach()
 
     def gradients_of_discriminators(a: Images, b: Images, old_a: Images, old_b: Images) -> None:
         judged.requires_grad_(True)
         discriminators.zero_grad(set_to_none=True)
-        discriminator_loss(four.nets(), plan.precision, a, b, old_a, old_b).backward()
+        discriminator_loss(run, plan.precision, a, b, old_a, old_b).backward()
+
+    def like(old: Images) -> Images:
+        """As real images come, in one type and layout: what is compiled for those serves these too."""
+        return old.to(dtype, memory_format=plan.memory_format)
 
     def step() -> None:
         course.arrive()
@@ -159,11 +173,21 @@ def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device) 
         generators.step()
         before = plan.shape[0] * (course.epoch * plan.steps_per_epoch + course.step)
         old_a, old_b = pool_a.ask(fake_a, before), pool_b.ask(fake_b, before)
-        gradients_of_discriminators(a, b, old_a.to(a.dtype), old_b.to(b.dtype))
+        gradients_of_discriminators(a, b, like(old_a), like(old_b))
         discriminators.step()
         record(loss)
         course.step += 1
         seen.images, seen.output = a, fake_b
+
+    def build() -> Mapping[str, Any]:
+        zeros = torch.zeros(plan.shape, dtype=dtype, device=device)
+        shown = zeros.contiguous(memory_format=plan.memory_format)
+        with kept_state(four, generators):
+            _, fake_a, fake_b = gradients_of_generators(shown, shown)
+            gradients_of_discriminators(shown, shown, like(fake_a), like(fake_b))
+        generators.zero_grad(set_to_none=True)
+        discriminators.zero_grad(set_to_none=True)
+        return {"captured": False}
 
     return Training(
         net=four,
@@ -174,4 +198,10 @@ def alternating(plan: Plan, four: Four, domains: Domains, device: torch.device) 
         step=step,
         next_epoch=course.next_epoch,
         losses=losses,
+        build=None if mode is None else build,
     )
+
+
+def _compiled(four: Nets, mode: str) -> Nets:
+    g_ab, g_ba, d_a, d_b = (compiled(net, mode) for net in four)
+    return g_ab, g_ba, d_a, d_b

@@ -5,7 +5,8 @@ Knows nothing about time. Slow, and it takes training steps: for a process of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,11 +16,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from breakeven.runtimes import Evaluation, bits
 from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native
 from breakeven.runtimes.torch import input, nets, precision
-from breakeven.runtimes.torch.checks import loosest
+from breakeven.runtimes.torch.checks import WORST, loosest, off
 from breakeven.runtimes.torch.session import loading, memory_format, same_device
 from breakeven.runtimes.torch.translation import Four, Nets, discriminator_loss, generator_loss
 from breakeven.workloads import cyclegan
-from breakeven.workloads.layers import trained_parameter_count, training_flops
+from breakeven.workloads.layers import InstanceNorm2d, Node, Residual, trained_parameter_count, training_flops
 from breakeven.workloads.tolerances import parity_limits, within
 
 if TYPE_CHECKING:
@@ -50,8 +51,12 @@ def _checks(
     yield native(case.tuning.precision, precision.hardware(case.tuning.precision, device))
     probed = _precision(session)
     yield "precision", "precision_mismatch", probed
+    ran = loosest(probed["found"])
     yield "training_flops", "invalid", _flops(session)
-    yield "one_step_parity", "output_mismatch", _parity(session, loosest(probed["found"]))
+    yield "one_step_parity", "output_mismatch", _parity(session, ran)
+    if session.training.build is not None:
+        session.training.build()
+        yield "as_eager", "output_mismatch", _as_eager(session, ran)
     yield "weights_move", "invalid", _weights_move(session)
     evaluate(1)  # raises Mismatch itself if it builds a graph or runs in training mode
     yield "evaluation", "invalid", equal("inference mode", "inference mode")
@@ -159,7 +164,7 @@ def _compared(
         mine, theirs = (
             _gradient(nn.ModuleList(four.nets()[2 * index : 2 * index + 2])) for four in (here, there)
         )
-        found[f"{name}_gradient"] = float((mine - theirs).norm() / theirs.norm())
+        found[f"{name}_gradient"] = off(mine, theirs)
     return found
 
 
@@ -177,6 +182,55 @@ def _sample(session: Session, domain: int) -> torch.Tensor:
     first = (images.shape[2] - PARITY_SIDE) // 2
     cut = images[:1, :, first : first + PARITY_SIDE, first : first + PARITY_SIDE]
     return cut.contiguous()
+
+
+def _as_eager(session: Session, ran: str) -> Check:
+    """Loss and gradients of the first step as the case drives it, against the same step run eagerly.
+
+    `worst` is the parameter that is furthest off, of those that have a gradient at all.
+    """
+    case, device, here = session.case, session.device, session.training.net
+    assert isinstance(here, Four)
+    there = _fresh(session).to(device=device, memory_format=memory_format(case))
+    a, b = (_first_batch(session, domain) for domain in (0, 1))
+    exact = _gradients(session, there.nets(), a, b, case.tuning.precision)
+    session.training.step()
+    # A step does not tell the loss of the discriminators.
+    found = _compared((session.training.losses()[-1], exact[1]), exact, here, there)
+    del found["discriminators_loss"]
+    found["worst"] = max(off(*pair) for pair in _pairs(session, here, there))
+    limits = {name: limit for name, limit in _limits(ran).items() if name in found} | {"worst": WORST}
+    note = f"relative to the eager step, batch {case.work.batch}, as {ran}"
+    return check(limits, found, within(limits, found), note)
+
+
+def _first_batch(session: Session, domain: int) -> torch.Tensor:
+    case = session.case
+    batches = input.device_batches(session.train[domain], loading(case, session.device, drop_last=True))
+    batches.begin(0, 0)
+    return batches.next()[0]
+
+
+def _pairs(session: Session, here: Four, there: Four) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The gradients of each parameter on both sides, in FP64 on the CPU."""
+    left_out = {
+        f"{name}.{key}" for name, net in cyclegan.nets(session.whole).items() for key in flat(net.nodes)
+    }
+    for (name, mine), theirs in zip(here.named_parameters(), there.parameters(), strict=True):
+        if name not in left_out:
+            assert mine.grad is not None and theirs.grad is not None
+            yield mine.grad.double().cpu(), theirs.grad.double().cpu()
+
+
+def flat(nodes: Iterable[Node]) -> Iterator[str]:
+    """Biases whose gradient is nothing but rounding: the norm after their layer takes them out again."""
+    nodes = tuple(nodes)
+    for node, after in pairwise(nodes):
+        if isinstance(after, InstanceNorm2d):
+            yield f"{node.name}.bias"
+    for node in nodes:
+        if isinstance(node, Residual):
+            yield from flat(node.main)
 
 
 def _weights_move(session: Session) -> Check:
