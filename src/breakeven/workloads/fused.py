@@ -1,7 +1,8 @@
-"""A declared convolutional net as a short list of fused steps: what integer kernels compute in one piece each.
+"""A declared convolutional net as a list of fused steps: what integer kernels compute in one piece each.
 
-Knows nothing about number types or who computes. A step is a convolution with the batch norm, the residual sum
-and the ReLU that follow it, or a max-pooling; what comes after the last map (mean, linear layers) is the head.
+Knows nothing about number types or who computes. A step is a convolution with the batch norm, the residual
+sum and the ReLU that follow it, or a max-pooling; what comes after the last map (mean, linear layers) is the
+head.
 """
 
 from __future__ import annotations
@@ -155,4 +156,6 @@ def _residual(node: layers.Residual, x: str, shape: Shape) -> list[Step]:
 
 def _uncovered(node: Node) -> UserError:
     kind = "grouped Conv2d" if isinstance(node, layers.Conv2d) else type(node).__name__
-    return UserError(f"layer {node.name} ({kind}) is in no fused step: only convolutions, max-pooling and sums are")
+    return UserError(
+        f"layer {node.name} ({kind}) is in no fused step: only convolutions, max-pooling and sums are"
+    )

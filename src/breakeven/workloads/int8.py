@@ -1,13 +1,14 @@
 """A net of fused steps in 8-bit integers: scales, integer weights, and the arithmetic, to the last bit.
 
-Knows nothing about frameworks. Symmetric throughout, no zero points: activations int8 with one scale a tensor,
-weights int8 in -127..127 with one an output channel. What a step computes, with q the integers that come in:
+Knows nothing about frameworks. Symmetric throughout, no zero points: activations int8 with one scale a
+tensor, weights int8 in -127..127 with one an output channel. What a step makes of the integers q:
 
     y = round((float32(conv(q, w)) + bias[c] + residual * ratio[c]) * multiplier[c]), then to -128..127
 
-The convolution is exact, in 32-bit integers; what follows is float32, operation by operation, half to even. Bias
-and residual are added in units of the sum and `ratio` has so few digits that its product is exact: so a compiler
-that fuses a product and a sum into one rounding changes no bit, and a GPU can be held to the same integers.
+The convolution is exact, in 32-bit integers; what follows is float32, operation by operation, half to even.
+Bias and residual are added in units of the sum, and `ratio` has so few digits that its product is exact: so a
+compiler that fuses a product and a sum into one rounding changes no bit, and a GPU can be held to the same
+integers.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def _conv(step: fused.Conv, weights: Weights, scales: Mapping[str, float]) -> Co
 def _short(values: NDArray[np.float64]) -> Floats:
     """Rounded to RATIO_BITS significant bits."""
     fraction, exponent = np.frexp(values)
-    return np.ldexp(np.rint(np.ldexp(fraction, RATIO_BITS)), exponent - RATIO_BITS).astype(np.float32)
+    made: Floats = np.ldexp(np.rint(np.ldexp(fraction, RATIO_BITS)), exponent - RATIO_BITS).astype(np.float32)
+    return made
 
 
 def _padded(made: Conv, multiple: int) -> Conv:

@@ -1,7 +1,7 @@
-"""A net of fused steps in int8, step by step: who convolves is handed in, all else is the same on every device.
+"""A net of fused steps in int8, step by step: who convolves is handed in, all else is the same everywhere.
 
-Knows nothing about cases, time or cuDNN. `exact` convolves on the CPU in FP64, in which sums of products of int8
-are exact: slow, and what a GPU's integers are held to, bit for bit.
+Knows nothing about cases, time or cuDNN. `exact` convolves on the CPU in FP64, in which sums of products of
+int8 are exact: slow, and what a GPU's integers are held to, bit for bit.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,10 +37,10 @@ class Integer:
     head: Mapping[str, torch.Tensor]
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        value = images
+        last = images
         for _, value in self.values(images):
-            pass
-        return self.scores(value)
+            last = value
+        return self.scores(last)
 
     def values(self, images: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
         """(name, int8 value) of the quantised images, then of each step.
@@ -167,7 +167,9 @@ def reaches(
     net: Fused, weights: Weights, images: NDArray[np.float32], batch: int, device: torch.device
 ) -> dict[str, float]:
     """Greatest magnitude of every value over the images, by name, as the net in FP32 has them on `device`."""
-    convolve = {step.name: _plain(step, weights, device) for step in net.steps if isinstance(step, fused.Conv)}
+    convolve = {
+        step.name: _plain(step, weights, device) for step in net.steps if isinstance(step, fused.Conv)
+    }
     found: dict[str, float] = {}
     with torch.inference_mode():
         for first in range(0, len(images), batch):
