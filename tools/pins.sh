@@ -15,12 +15,12 @@ trap 'rm -rf "$env"' EXIT
 "$env/bin/pip" install --quiet --upgrade pip
 "$env/bin/pip" install --quiet hatchling editables
 # A later torch is taken on purpose only: the measurements are compared across its versions.
-"$env/bin/pip" install --quiet "torch==${TORCH:-2.13.0}" --editable '.[torch,int8,onnx,openvino,load,jax,tensorflow,report,docs,dev]'
+"$env/bin/pip" install --quiet "torch==${TORCH:-2.13.0}" --editable '.[torch,int8,int8-cuda,onnx,openvino,load,jax,tensorflow,report,docs,dev]'
 {
     sed -n '/^#/p' constraints.txt
     # A local version label (+cpu) names one build of a release: the pin admits them all. What torch's CUDA builds
     # bring along is pinned by torch itself.
     "$env/bin/pip" freeze --all --exclude-editable | sed 's/+.*//' |
-        awk '/^nvidia-ml-py==/ || !/^(nvidia-|cuda-|triton)/'
+        awk '/^nvidia-(ml-py|cudnn-frontend)==/ || !/^(nvidia-|cuda-|triton)/'
 } >"$env/constraints.txt"
 cat "$env/constraints.txt" >constraints.txt

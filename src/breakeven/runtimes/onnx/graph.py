@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from breakeven.workloads import layers
+from breakeven.workloads.fused import folded
 from breakeven.workloads.layers import Model, Node, Shape
 from breakeven.workloads.weights import Weights
 
@@ -246,7 +247,7 @@ def _conv(draft: _Draft, node: layers.Conv2d, x: str, norm: layers.BatchNorm2d |
     weight = weights[f"{name}.weight"].astype(np.float64)
     bias = weights[f"{name}.bias"].astype(np.float64) if node.bias else None
     if norm is not None:
-        weight, bias = _folded(weight, bias, norm, weights)
+        weight, bias = folded(weight, bias, norm, weights)
         name = norm.name
     inputs = [draft.number(f"{node.name}.weight", weight)]
     if bias is not None:
@@ -261,16 +262,6 @@ def _conv(draft: _Draft, node: layers.Conv2d, x: str, norm: layers.BatchNorm2d |
         pads=[node.padding] * 4,
         group=node.groups,
     )
-
-
-def _folded(
-    weight: Array, bias: Array | None, norm: layers.BatchNorm2d, weights: Weights
-) -> tuple[Array, Array]:
-    """Weight and bias of the convolution that does what it and its batch norm do in evaluation."""
-    parts = ("weight", "bias", "running_mean", "running_var")
-    gain, shift, mean, variance = (weights[f"{norm.name}.{part}"].astype(np.float64) for part in parts)
-    scale = gain / np.sqrt(variance + norm.eps)
-    return weight * scale[:, None, None, None], shift + scale * ((0.0 if bias is None else bias) - mean)
 
 
 def _linear(draft: _Draft, node: layers.Linear, x: str, shape: Shape) -> str:

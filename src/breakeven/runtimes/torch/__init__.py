@@ -156,8 +156,31 @@ def _impossible_inference(case: Case) -> Iterator[str]:
     told = {
         f"no precision {tuning.precision}": tuning.precision not in (*PRECISIONS, "int8"),
         "inference has no recipe": case.work.recipe is not None,
-        "torch has no INT8 convolutions on CUDA devices": int8 and case.device.kind == "cuda",
-        "INT8 layers are kernels only once compiled: set execution to compile:default": int8
+        "INT8 layers are kernels on a CPU only once compiled: set execution to compile:default": int8
+        and case.device.kind == "cpu"
         and tuning.compile_mode is None,
     }
     yield from (reason for reason, holds in told.items() if holds)
+    if int8 and case.device.kind == "cuda":
+        yield from _impossible_int8_on_cuda(case)
+
+
+def _impossible_int8_on_cuda(case: Case) -> Iterator[str]:
+    """What cuDNN's INT8 convolutions, which are all that torch has on CUDA devices, do not do."""
+    from breakeven.errors import UserError
+    from breakeven.workloads import fused, models
+
+    work, tuning = case.work, case.tuning
+    told = {
+        "INT8 on CUDA is cuDNN's, not the compiler's: set execution to eager or cuda-graph": (
+            tuning.compile_mode is not None
+        ),
+        "INT8 convolutions of cuDNN are channels last: set layout to channels-last": tuning.layout
+        != "channels-last",
+        "INT8 on CUDA takes the first plan of cuDNN's heuristics: set autotune to false": tuning.autotune,
+    }
+    yield from (reason for reason, holds in told.items() if holds)
+    try:
+        fused.fused(models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape))
+    except UserError as error:
+        yield f"INT8 on CUDA: {error}"

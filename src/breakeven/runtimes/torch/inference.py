@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from breakeven.records.case import Case
-from breakeven.runtimes.torch import nets, place, precision, quantized
+from breakeven.runtimes.torch import int8_cuda, nets, place, precision, quantized
 from breakeven.runtimes.torch.compiled import compiled, freezing, noting_caches
 from breakeven.runtimes.torch.session import memory_format, set_up
 from breakeven.runtimes.torch.training import Seen
@@ -29,6 +29,9 @@ WARM_UP_CALLS = 3
 Net = Callable[[torch.Tensor], torch.Tensor]
 """Scores [batch, classes] of images [batch, C, H, W]; of a net that translates, images."""
 
+Ready = Callable[[], Mapping[str, Any]]
+"""Compiles or captures, once, and returns facts."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calls:
@@ -39,14 +42,15 @@ class Calls:
 
     inputs: tuple[torch.Tensor, ...]
     call: Callable[[int], torch.Tensor]
-    ready: Callable[[], Mapping[str, Any]] | None = None
+    ready: Ready | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
     """A case built: what its functions close over. `rows`: samples of each batch, int64 [k, batch].
 
-    `net` is the declared net in the type that runs; for int8 the one in FP32 that was quantised.
+    `net` is the declared net in the type that runs; for int8 the one in FP32 that was quantised. `integers`
+    runs in its place where INT8 is cuDNN's.
     """
 
     case: Case
@@ -60,6 +64,7 @@ class Session:
     calls: Calls
     seen: Seen
     facts: dict[str, Any]
+    integers: int8_cuda.Graphs | None = None
     next: list[int] = field(default_factory=lambda: [0])
 
     def step(self) -> None:
@@ -112,7 +117,11 @@ def build(case: Case) -> Session:
     rows = order.inference_batches(work.seed, len(test.images), work.batch, work.input_shape)
     facts: dict[str, Any] = {}
     run: Net = net
-    if tuning.precision == "int8":
+    integers: int8_cuda.Graphs | None = None
+    if tuning.precision == "int8" and device.type == "cuda":
+        integers, facts["quantized"] = int8_cuda.quantised(case, model, weights, device)
+        run = integers
+    elif tuning.precision == "int8":
         run, facts["quantized"] = quantized.quantized(case, net, layout)
     # Placed as data on the host are, in float32: a call's copy in has nothing to convert.
     resident = tuning.residency == "device"
@@ -127,6 +136,8 @@ def build(case: Case) -> Session:
         inputs = tuple(batch.pin_memory() for batch in batches) if pinned else batches
     seen = Seen(images=inputs[0], output_on_device=resident)
     calls = _calls(case, run, inputs, device, dtype, pinned)
+    if integers is not None:
+        calls = replace(calls, ready=_in_turn(integers.build, calls.ready))
     return Session(
         case=case,
         device=device,
@@ -139,7 +150,15 @@ def build(case: Case) -> Session:
         calls=calls,
         seen=seen,
         facts=facts,
+        integers=integers,
     )
+
+
+def _in_turn(first: Ready, then: Ready | None) -> Ready:
+    def ready() -> Mapping[str, Any]:
+        return dict(first()) | ({} if then is None else dict(then()))
+
+    return ready
 
 
 def _placed(

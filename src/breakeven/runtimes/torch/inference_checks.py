@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from breakeven.runtimes import bits
 from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native, relative_l2
-from breakeven.runtimes.torch import nets, precision, quantized
+from breakeven.runtimes.torch import int8_cuda, nets, precision, quantized
 from breakeven.runtimes.torch.inference import Session
 from breakeven.runtimes.torch.session import memory_format, same_device
 from breakeven.runtimes.torch.tokens import Attention
@@ -37,6 +37,9 @@ image of ResNet18 in FP16 takes a CPU without it tens of times as long as in FP3
 AGREEMENT_FLOPS, AGREEMENT_LEAST = 2e12, 64
 """Limit of what FP32 computes for the agreement, about half a minute on two cores, but so many images at
 least: 512 of ResNet18 and 64 of ViT-B/16 at 224x224."""
+
+EXACT_IMAGES = 2
+"""Images whose every step is computed again in exact integers: in FP64 on the CPU, seconds for ResNet152."""
 
 TRANSLATED_IMAGES = 4
 """Images that a generator translates twice, the first of them in FP64 too: one of 128x128 is 25 GFLOP."""
@@ -60,6 +63,8 @@ def _checks(session: Session, observed: Callable[[], Mapping[str, Any]]) -> Iter
     session.step()
     ran, probed = _precision(session)
     yield "precision", "precision_mismatch", probed
+    if session.integers is not None:
+        yield from _integers(session.integers, session.calls.inputs[0])
     yield "forward_flops", "invalid", _flops(session)
     yield "evaluation", "invalid", _inference_mode(session)
     facts = observed()  # raises Mismatch if parameters or output are elsewhere
@@ -116,6 +121,12 @@ def _precision(session: Session) -> tuple[str, Check]:
     has made INT8 kernels of.
     """
     asked, device = session.case.tuning.precision, session.device
+    if session.integers is not None:
+        convs = {"conv": sum(isinstance(m, nn.Conv2d) for m in session.net.modules())}
+        made = {"conv": sum(session.integers.forms().values())}
+        return "int8", equal(
+            convs, made, "convolutions that cuDNN has a plan for with int8 in and int32 sums"
+        )
     if asked == "int8":
         made = dict(quantized.lowered())
         wanted = {
@@ -146,6 +157,19 @@ def _precision(session: Session) -> tuple[str, Check]:
     settable = {name: value for name, value in names.items() if name != "attention"}
     ran = next((name for name in reversed(OUTPUT_ERROR) if name in names.values()), "bf16")
     return ran, check(asked, found, bits.same(asked, settable))
+
+
+def _integers(net: int8_cuda.Graphs, images: torch.Tensor) -> Iterator[Told]:
+    """Whether every step makes the integers of exact arithmetic, and whether sums are integers."""
+    unlike = int8_cuda.unlike(net.net(), images.to(net.device), EXACT_IMAGES)
+    wrong = {name: share for name, share in unlike.items() if share > 0}
+    note = f"share of integers other than exact ones, by step; {len(unlike)} values of {EXACT_IMAGES} images"
+    yield "integers", "output_mismatch", equal({}, wrong, note)
+    share = net.witness()
+    told = (
+        "by sums that only integers hold" if share is not None else "no layer's sums are large enough to tell"
+    )
+    yield "integer_sums", "precision_mismatch", check(1.0, share, share in (1.0, None), told)
 
 
 def _costliest(session: Session) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
@@ -214,7 +238,7 @@ def _fp32_scores(session: Session, images: NDArray[np.float32]) -> NDArray[np.fl
         kept: NDArray[np.float64] = np.load(path)
         return kept
     net = nets.build(session.model, session.weights).eval()
-    with torch.inference_mode(), precision.ieee_on_cpu():
+    with torch.inference_mode(), precision.ieee_on("cpu"):
         made = [net(torch.from_numpy(images[first : first + 16])) for first in range(0, len(images), 16)]
     scores: NDArray[np.float64] = torch.cat(made).double().numpy()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,9 +29,11 @@ def set_precision(precision: str) -> None:
 
 
 @contextmanager
-def ieee_on_cpu() -> Iterator[None]:
-    """IEEE FP32 on the CPU inside, whatever a case has set; the settings of CUDA stay alone."""
-    settings = [setting for name, setting in _settings().items() if name.startswith("mkldnn")]
+def ieee_on(kind: str) -> Iterator[None]:
+    """IEEE FP32 inside on devices of a kind, whatever a case has set; those of the other kind stay alone."""
+    settings = [
+        setting for name, setting in _settings().items() if name.startswith("mkldnn") == (kind == "cpu")
+    ]
     before = [setting.fp32_precision for setting in settings]
     for setting in settings:
         setting.fp32_precision = "ieee"
@@ -138,8 +140,10 @@ def hardware(precision: str, device: torch.device) -> tuple[bool, str]:
     """(whether the hardware computes in this precision itself, what says so)."""
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
-        # Tensor cores know TF32 and BF16 from Ampere (compute capability 8.0) on: CUDA C programming guide.
-        return precision not in ("tf32", "bf16") or major >= 8, f"compute capability {major}.{minor}"
+        # Tensor cores know TF32 and BF16 from Ampere (compute capability 8.0) on, INT8 from Turing (7.5) on:
+        # CUDA C programming guide.
+        first = {"tf32": (8, 0), "bf16": (8, 0), "int8": (7, 5)}.get(precision, (0, 0))
+        return (major, minor) >= first, f"compute capability {major}.{minor}"
     if precision not in CPU_TYPES:
         return precision != "tf32", torch.backends.cpu.get_cpu_capability()
     capped = next((name for name in ISA_CAPS if os.environ.get(name)), None)
