@@ -96,7 +96,7 @@ def test_a_chart_is_drawn_and_says_what_it_shows(made: Report, name: str) -> Non
     chart = next(c for c in made.charts if c.name == name)
     drawn = charts.svg(chart)
     assert drawn.startswith("<svg") and len(chart.alt_text) > 80
-    words = {"saturation": "knee", "factors": "output mismatch", "frontier": "batch 256"}[name]
+    words = {"saturation": "knee", "factors": "output mismatch", "frontier": "beaten by none"}[name]
     assert words in json.dumps(charts.spec(chart))
 
 

@@ -81,6 +81,7 @@ def gpu_named(name: str) -> Gpu | None:
     return same[0] if len(same) == 1 else None
 
 
+@lru_cache(maxsize=64)
 def gpu_in_machine(name: str, memory_mib: float | None = None) -> Gpu | None:
     """The board that a driver calls `name`, by its exact name and, if known, its memory; None if unknown.
 
