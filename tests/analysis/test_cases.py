@@ -6,7 +6,7 @@ import math
 import pytest
 
 from breakeven.records.lines import Block, Check
-from breakeven.workloads.layers import parameter_count, training_flops
+from breakeven.workloads.costs import parameter_count, training_flops
 from breakeven.workloads.models import model
 
 from .conftest import (

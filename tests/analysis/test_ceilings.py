@@ -11,13 +11,13 @@ from breakeven.analysis.ceilings import precisions_of
 from breakeven.analysis.findings import CaseFinding
 from breakeven.records.case import Case, Tuning
 from breakeven.records.lines import Attempt, Ceiling, Check, Fingerprint
-from breakeven.workloads import layers, models
+from breakeven.workloads import costs, models
 
 from .conftest import a_case, a_machine, an_attempt, spread, understood
 
 NET = models.model("resnet18", num_classes=10, input_shape=(3, 32, 32))
-NOMINAL = layers.training_flops(NET, 128)
-LEAST = layers.least_flops(NET, 128, training=True)
+NOMINAL = costs.training_flops(NET, 128)
+LEAST = costs.least_flops(NET, 128, training=True)
 H200 = {"name": "NVIDIA H200", "memory_gib": 140, "max_sm_mhz": 1980, "power_limit_w": 700.0}
 SEEN = {"device_name": "NVIDIA H200", "conv_precision": "tf32", "matmul_precision": "none"}
 TF32 = 494.7 * 1980 / 1830  # the datasheet holds at 1830 MHz, this board goes up to 1980

@@ -25,7 +25,7 @@ from breakeven.records.case import Case
 from breakeven.records.lines import Attempt
 from breakeven.stats import Interval, Verdict
 from breakeven.workloads import models
-from breakeven.workloads.layers import training_flops
+from breakeven.workloads.costs import training_flops
 
 from .conftest import a_case, a_check, again, file_of, sampled, spread, understood
 from .inference_lines import infer_case, processes

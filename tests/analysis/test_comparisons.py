@@ -12,7 +12,7 @@ from breakeven.analysis.findings import RatioFinding
 from breakeven.records.case import Tuning
 from breakeven.records.lines import Attempt
 from breakeven.stats import Verdict
-from breakeven.workloads.layers import parameter_count, training_flops
+from breakeven.workloads.costs import parameter_count, training_flops
 from breakeven.workloads.models import model
 
 from .conftest import HASHES, a_case, a_study, again, an_attempt, file_of, full, sampled, spread, understood

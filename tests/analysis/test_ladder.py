@@ -21,7 +21,7 @@ from breakeven.records.lines import Attempt, Purpose
 from breakeven.runner.study import read_study
 from breakeven.runtimes.sim import profile_of, truth_of
 from breakeven.stats import Verdict
-from breakeven.workloads.layers import parameter_count
+from breakeven.workloads.costs import parameter_count
 from breakeven.workloads.models import model
 
 from .conftest import a_case, a_check, a_study, again, an_attempt, sampled, spread, understood

@@ -14,7 +14,7 @@ from breakeven.records.case import Case
 from breakeven.records.lines import Attempt, Block, Ceiling, Line
 from breakeven.runtimes import sim
 from breakeven.timing import sample_peak
-from breakeven.workloads import layers, models, roofline
+from breakeven.workloads import costs, models, roofline
 from contract.worlds import QUIET, in_a_child, sim_case
 
 from .conftest import an_attempt, understood
@@ -140,8 +140,8 @@ def test_the_side_of_the_roofline_is_named(rates: str, label: str) -> None:
     share = finding.floor_memory_share
     assert share is not None and (share > 0.95 if label == "memory" else share < 0.05)
     net = models.model("resnet18-cifar", num_classes=10, input_shape=(3, 32, 32))
-    traffic = layers.training_bytes(net, 100) + roofline.ADAM_BYTES * layers.parameter_count(net)
-    assert finding.flops_per_byte == pytest.approx(layers.training_flops(net, 100) / traffic)
+    traffic = costs.training_bytes(net, 100) + roofline.ADAM_BYTES * costs.parameter_count(net)
+    assert finding.flops_per_byte == pytest.approx(costs.training_flops(net, 100) / traffic)
     assert any("/ceiling/" in line for line in finding.evidence)
 
 
@@ -271,11 +271,11 @@ def test_the_verdict_names_what_binds_the_candidate() -> None:
 def test_the_floor_is_the_sum_of_each_layers_roofline() -> None:
     net = models.model("simple-cnn", num_classes=10, input_shape=(3, 32, 32))
     only_arithmetic = roofline.floor(net, 8, flop_per_s=1e9, byte_per_s=1e30)
-    assert only_arithmetic.seconds == pytest.approx(layers.training_flops(net, 8) / 1e9)
-    assert only_arithmetic.forward_s == pytest.approx(8 * layers.forward_flops(net) / 1e9)
-    state = roofline.ADAM_BYTES * layers.parameter_count(net)
+    assert only_arithmetic.seconds == pytest.approx(costs.training_flops(net, 8) / 1e9)
+    assert only_arithmetic.forward_s == pytest.approx(8 * costs.forward_flops(net) / 1e9)
+    state = roofline.ADAM_BYTES * costs.parameter_count(net)
     only_traffic = roofline.floor(net, 8, flop_per_s=1e30, byte_per_s=1e9)
-    assert only_traffic.seconds == pytest.approx((layers.training_bytes(net, 8) + state) / 1e9)
+    assert only_traffic.seconds == pytest.approx((costs.training_bytes(net, 8) + state) / 1e9)
     assert only_traffic.memory_share == pytest.approx(1) and only_traffic.optimizer_s == state / 1e9
     both = roofline.floor(net, 8, flop_per_s=1e9, byte_per_s=1e9)
     assert max(only_arithmetic.seconds, only_traffic.seconds) < both.seconds

@@ -16,7 +16,8 @@ from breakeven.records.lines import Attempt, Ceiling, Check
 from breakeven.records.tuning import preset
 from breakeven.runner.child import classify
 from breakeven.runtimes import bits, load
-from breakeven.workloads.layers import Conv2d, forward_flops, layer_costs, training_flops
+from breakeven.workloads.costs import forward_flops, layer_costs, training_flops
+from breakeven.workloads.layers import Conv2d
 from breakeven.workloads.models import model
 from runtimes.torch_cases import case
 

@@ -23,7 +23,7 @@ from breakeven.report.html import page
 from breakeven.report.markdown import markdown
 from breakeven.report.view import Section
 from breakeven.runner.study import read_study
-from breakeven.workloads.layers import layer_costs, training_flops
+from breakeven.workloads.costs import layer_costs, training_flops
 from breakeven.workloads.models import model
 
 BATCHES = (1, 2, 4, 8, 16)

@@ -9,7 +9,7 @@ from breakeven.analysis import understand
 from breakeven.analysis.findings import Understanding
 from breakeven.records import file
 from breakeven.runner.study import read_study
-from breakeven.workloads import layers, models
+from breakeven.workloads import costs, models
 
 FIXED_S, RATE, LAUNCH_S = 300e-6, 10_000.0, 200e-6
 GPU = "sim:gpu:images_per_s=10000:call_us=300:launch_us=200:int8=3:session=2:noise=0.005:process=0.01:drift=1"
@@ -32,7 +32,7 @@ def test_the_planted_knee_factors_and_limit_are_found(tmp_path: Path) -> None:
     )
     inferred = found.inference
     net = models.model("simple-cnn", num_classes=10, input_shape=(3, 32, 32))
-    floor = LAUNCH_S * len(layers.layer_costs(net))
+    floor = LAUNCH_S * len(costs.layer_costs(net))
     sweeps = {(s.tuning_name, s.precision): s for s in inferred.saturation}
     eager = sweeps["eager", "fp32"]
     assert eager.law is not None and eager.law.law == "knee"

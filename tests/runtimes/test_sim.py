@@ -13,7 +13,7 @@ from breakeven.records.case import Case, Recipe, Tuning, Work, applicable, parse
 from breakeven.records.tuning import preset
 from breakeven.runtimes import Prepared, load, measurable, sim
 from breakeven.timing import sample_peak
-from breakeven.workloads import layers, models
+from breakeven.workloads import costs, models
 
 
 def case_of(
@@ -134,7 +134,7 @@ def test_parts_in_order_are_a_step_where_there_are_parts(name: str) -> None:
 def test_a_planted_bandwidth_shows_as_a_ceiling_and_in_the_step() -> None:
     slow = case_of("sim:gpu:gflops=1e6:gb_per_s=10:noise=0:process=0", model="resnet18")
     truth = sim.truth_of(slow, sim.profile_of(slow.device))
-    traffic = layers.training_bytes(models.model("resnet18", num_classes=10, input_shape=(3, 32, 32)), 100)
+    traffic = costs.training_bytes(models.model("resnet18", num_classes=10, input_shape=(3, 32, 32)), 100)
     assert truth.device_ns == pytest.approx((traffic + 28 * truth.parameters) / 10, rel=0.01)
     assert sum(truth.split) == pytest.approx(1) and min(truth.split) > 0.1
     runtime = measurable("sim")

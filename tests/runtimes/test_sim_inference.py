@@ -13,7 +13,7 @@ from breakeven.records.case import Case, Work, applicable, parse_device
 from breakeven.records.tuning import preset
 from breakeven.runtimes import sim
 from breakeven.timing import Plan, Samples, sample_inference
-from breakeven.workloads import layers, models
+from breakeven.workloads import costs, models
 
 QUIET = "noise=0:process=0:cold_ms=0:drift=1"
 TRAINED = "sha256:" + "0" * 64
@@ -63,7 +63,7 @@ def test_launches_are_one_a_layer_in_eager_mode_only() -> None:
     net = models.model("resnet18")
     options = "images_per_s=1e6:launch_us=50"
     eager, graph = sampled(case_of(options, tuning="eager")), sampled(case_of(options))
-    assert call_us(eager) == pytest.approx(50 * len(layers.layer_costs(net)), rel=0.01)
+    assert call_us(eager) == pytest.approx(50 * len(costs.layer_costs(net)), rel=0.01)
     assert call_us(graph) == pytest.approx(50, rel=0.01)
 
 

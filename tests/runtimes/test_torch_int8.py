@@ -13,7 +13,7 @@ import pytest
 
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.runtimes import load
-from breakeven.workloads import calibration, data, fused, int8, layers, models, witness
+from breakeven.workloads import calibration, data, fused, int8, layers, models
 from breakeven.workloads.layers import Model
 from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement
 from breakeven.workloads.weights import initial_weights

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from breakeven.workloads.layers import Model, parameter_count
+from breakeven.workloads.costs import parameter_count
+from breakeven.workloads.layers import Model
 from breakeven.workloads.models import MODELS, model
 from breakeven.workloads.order import epoch_order
 from breakeven.workloads.vit import vit

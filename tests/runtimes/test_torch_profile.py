@@ -10,7 +10,7 @@ import pytest
 
 from breakeven.runtimes import Prepared, load, traces
 from breakeven.timing import Profiled, profile_steps
-from breakeven.workloads import layers, models
+from breakeven.workloads import costs, models
 from runtimes.torch_cases import calls, case, cuda
 
 pytestmark = pytest.mark.framework
@@ -46,7 +46,7 @@ def test_flops_of_the_convolutions_are_those_of_the_layers(tmp_path: Path) -> No
     made = profiled(load("torch").prepare(calls(batch=4)), tmp_path, epochs=False)
     net = models.model("simple-cnn", num_classes=10, input_shape=(3, 32, 32))
     counted = sum(op.flops or 0 for op in made.found.operators if op.name in ("aten::conv2d", "aten::addmm"))
-    declared = 4 * layers.forward_flops(net)
+    declared = 4 * costs.forward_flops(net)
     assert counted / made.n_steps == pytest.approx(declared, rel=0.01)  # activations and pooling besides
     shapes = {op.shapes for op in made.found.operators if op.name == "aten::conv2d"}
     assert (4, 3, 32, 32) in {shape[0] for shape in shapes if shape}

@@ -9,7 +9,7 @@ import pytest
 
 from breakeven.errors import UserError
 from breakeven.records.case import Recipe
-from breakeven.workloads import cyclegan, layers
+from breakeven.workloads import costs, cyclegan
 from breakeven.workloads.models import model
 from breakeven.workloads.schedule import learning_rate
 
@@ -18,18 +18,18 @@ IMAGE = (3, 128, 128)
 
 def test_its_nets_have_the_parameters_of_the_authors_code() -> None:
     nets = cyclegan.nets(model("cyclegan", input_shape=IMAGE))
-    counts = {name: layers.parameter_count(net) for name, net in nets.items()}
+    counts = {name: costs.parameter_count(net) for name, net in nets.items()}
     assert counts == {"g_ab": 11_378_179, "g_ba": 11_378_179, "d_a": 2_764_737, "d_b": 2_764_737}
-    assert layers.trained_parameter_count(model("cyclegan", input_shape=IMAGE)) == sum(counts.values())
-    assert layers.parameter_count(model("cyclegan", input_shape=IMAGE)) == counts["g_ab"]
+    assert costs.trained_parameter_count(model("cyclegan", input_shape=IMAGE)) == sum(counts.values())
+    assert costs.parameter_count(model("cyclegan", input_shape=IMAGE)) == counts["g_ab"]
 
 
 def test_a_generator_makes_an_image_and_a_discriminator_scores_of_patches() -> None:
     nets = cyclegan.nets(model("cyclegan", input_shape=IMAGE))
-    assert layers.layer_costs(nets["g_ab"])[-1].out_shape == IMAGE
+    assert costs.layer_costs(nets["g_ab"])[-1].out_shape == IMAGE
     # Of 256x256 pixels the paper's has 30x30 scores, of 128x128 then 14x14.
-    assert layers.layer_costs(nets["d_a"])[-1].out_shape == (1, 14, 14)
-    assert layers.layer_costs(cyclegan.nets(cyclegan.model((3, 256, 256)))["d_a"])[-1].out_shape == (
+    assert costs.layer_costs(nets["d_a"])[-1].out_shape == (1, 14, 14)
+    assert costs.layer_costs(cyclegan.nets(cyclegan.model((3, 256, 256)))["d_a"])[-1].out_shape == (
         1,
         30,
         30,
@@ -40,15 +40,15 @@ def test_costs_of_a_step_by_hand() -> None:
     """Six generator passes, two of them with the gradient of what goes in; six of discriminators."""
     whole = model("cyclegan", input_shape=IMAGE)
     nets = cyclegan.nets(whole)
-    one, judge = layers.forward_flops(nets["g_ab"]), layers.forward_flops(nets["d_a"])
-    first = next(c.flops for c in layers.layer_costs(nets["g_ab"]) if c.flops)
-    conv0 = next(c.flops for c in layers.layer_costs(nets["d_a"]) if c.flops)
+    one, judge = costs.forward_flops(nets["g_ab"]), costs.forward_flops(nets["d_a"])
+    first = next(c.flops for c in costs.layer_costs(nets["g_ab"]) if c.flops)
+    conv0 = next(c.flops for c in costs.layer_costs(nets["d_a"]) if c.flops)
     generators = 6 * 3 * one - 4 * first
     fooled = 2 * 2 * judge
     judged = 4 * 3 * judge - 4 * conv0
-    assert layers.training_flops(whole, 2) == 2 * (generators + fooled + judged)
-    assert layers.least_flops(whole, training=True) < layers.training_flops(whole)
-    assert layers.training_bytes(whole) > 18 * layers.forward_bytes(nets["g_ab"]) / 2
+    assert costs.training_flops(whole, 2) == 2 * (generators + fooled + judged)
+    assert costs.least_flops(whole, training=True) < costs.training_flops(whole)
+    assert costs.training_bytes(whole) > 18 * costs.forward_bytes(nets["g_ab"]) / 2
 
 
 def test_images_that_do_not_fit_are_refused() -> None:

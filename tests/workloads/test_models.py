@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from breakeven import cli
 from breakeven.errors import UserError
-from breakeven.workloads import layers
-from breakeven.workloads.layers import layer_costs, leaves, parameter_count, training_flops
+from breakeven.workloads import costs, layers
+from breakeven.workloads.costs import layer_costs, parameter_count, training_flops
+from breakeven.workloads.layers import leaves
 from breakeven.workloads.models import MODELS, describe, model, simple_cnn
 from breakeven.workloads.vit import vit
 
@@ -107,9 +108,9 @@ def test_a_wider_net_grows_as_its_square(base: int, classes: int) -> None:
     made = layers.Model(name="net", num_classes=classes, input_shape=IMAGE, nodes=nodes)
     assert parameter_count(made) == 474 * base**2 + (40 + 6 * classes) * base + classes
     forward = 19_200 * base**2 + (55_296 + 12 * classes) * base
-    assert layers.forward_flops(made) == forward
+    assert costs.forward_flops(made) == forward
     assert training_flops(made) == 3 * forward - 55_296 * base  # nobody asks for the images' gradient
-    a_sample = layers.forward_bytes(made, 2) - layers.forward_bytes(made)
+    a_sample = costs.forward_bytes(made, 2) - costs.forward_bytes(made)
     assert a_sample == 4 * (3 * 32 * 32 + 8_088 * base + classes)
 
 
@@ -208,10 +209,10 @@ def test_costs_of_the_small_net_by_hand() -> None:
 
 def test_bytes_scale_with_type_and_batch_but_weights_are_read_once() -> None:
     net = model("resnet18")
-    assert layers.forward_bytes(net, 3, 4) == 2 * layers.forward_bytes(net, 3, 2)
+    assert costs.forward_bytes(net, 3, 4) == 2 * costs.forward_bytes(net, 3, 2)
     weights = parameter_count(net) * 4
-    assert layers.forward_bytes(net, 7) - weights == 7 * (layers.forward_bytes(net) - weights)
-    assert layers.training_bytes(net, 7) > 2 * layers.forward_bytes(net, 7)
+    assert costs.forward_bytes(net, 7) - weights == 7 * (costs.forward_bytes(net) - weights)
+    assert costs.training_bytes(net, 7) > 2 * costs.forward_bytes(net, 7)
 
 
 def test_residual_costs_name_their_sum_and_relu() -> None:
@@ -317,7 +318,7 @@ def test_flops_equal_torchs_counter(name: str) -> None:
         with FlopCounterMode(display=False) as backward:
             scores.sum().backward()
     assert scores.shape == (batch, 10)
-    assert forward.get_total_flops() == batch * layers.forward_flops(declared)
+    assert forward.get_total_flops() == batch * costs.forward_flops(declared)
     if name == "mobilenetv2":
         return  # of a depthwise convolution's weights torch 2.13 counts the gradient as if it had no groups
     total = forward.get_total_flops() + backward.get_total_flops()
@@ -336,4 +337,4 @@ def test_forward_flops_at_224_equal_torchs_counter(name: str) -> None:
     with torch.device("meta"), FlopCounterMode(display=False) as forward, torch.no_grad():
         scores = sequential(declared.nodes)(torch.empty(3, *declared.input_shape))
     assert scores.shape == (3, 1000)
-    assert forward.get_total_flops() == 3 * layers.forward_flops(declared)
+    assert forward.get_total_flops() == 3 * costs.forward_flops(declared)

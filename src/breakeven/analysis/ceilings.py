@@ -16,7 +16,7 @@ from breakeven.records.case import Case, Work
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Ceiling, Check, Fingerprint
 from breakeven.records.transfers import kind_and_size
-from breakeven.workloads import layers, models
+from breakeven.workloads import costs, layers, models
 
 SLACK = 1.1
 """By this factor a datasheet's peak or a power limit may be passed before a number is refused (R9)."""
@@ -257,13 +257,13 @@ def flops_of(work: Work) -> int | None:
     if net is None:
         return None
     train = work.task == "train"
-    return layers.training_flops(net, work.batch) if train else work.batch * layers.forward_flops(net)
+    return costs.training_flops(net, work.batch) if train else work.batch * costs.forward_flops(net)
 
 
 @lru_cache(maxsize=MANY)
 def _least_flops(work: Work) -> float | None:
     net = net_of(work)
-    return None if net is None else layers.least_flops(net, work.batch, training=work.task == "train")
+    return None if net is None else costs.least_flops(net, work.batch, training=work.task == "train")
 
 
 def net_of(work: Work) -> layers.Model | None:

@@ -15,7 +15,7 @@ from breakeven.analysis.processes import NS, Process
 from breakeven.analysis.runs import SYNTHETIC, Run, accuracies_of, accuracy_interval
 from breakeven.records.case import Work
 from breakeven.records.lines import Attempt
-from breakeven.workloads import layers
+from breakeven.workloads import costs
 
 ONE = "one process"
 
@@ -96,7 +96,7 @@ def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
         return dataclasses.replace(finding, parameters=parameters)
     return dataclasses.replace(
         finding,
-        parameters=parameters or layers.parameter_count(net),
+        parameters=parameters or costs.parameter_count(net),
         flops_per_step=float(flops),
         tflop_per_s=flops / finding.step_point_s / 1e12 if finding.step_point_s else None,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from breakeven.catalog.cpus import Cpu, cpu_named
 from breakeven.catalog.gpus import Gpu, gpu_named
 from breakeven.catalog.published import PublishedRow, published
-from breakeven.workloads.layers import forward_flops
+from breakeven.workloads.costs import forward_flops
 from breakeven.workloads.models import model
 
 LI_IMAGES = 10 * 50_000

@@ -7,7 +7,7 @@ from breakeven.runner.load.settings import FULL_MS, answering
 from breakeven.runner.plan import Plan
 from breakeven.runner.profiling import SHARE as PROFILE_SHARE
 from breakeven.workloads import data as data_sets
-from breakeven.workloads.layers import forward_flops
+from breakeven.workloads.costs import forward_flops
 from breakeven.workloads.models import model
 
 # Seconds besides measuring. On 2 cores a fork took 0.02 to 0.07 and a prepared parent 2.5 to 3.1;

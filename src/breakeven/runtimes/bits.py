@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from breakeven.workloads import layers
+from breakeven.workloads import costs, layers
 from breakeven.workloads.layers import Shape
 from breakeven.workloads.weights import Weights
 
@@ -88,7 +88,7 @@ def costliest(model: layers.Model) -> dict[str, tuple[layers.Leaf, Shape]]:
     kinds = {layers.Conv2d: "conv", layers.Linear: "matmul", layers.Attention: "attention"}
     by_name = {leaf.name: leaf for leaf in layers.leaves(model.nodes)}
     best: dict[str, tuple[int, layers.Leaf, Shape]] = {}
-    for cost in layers.layer_costs(model):
+    for cost in costs.layer_costs(model):
         leaf = by_name.get(cost.name)
         kind = None if leaf is None else kinds.get(type(leaf))
         if leaf is not None and kind is not None and cost.flops > best.get(kind, (-1,))[0]:

@@ -16,6 +16,7 @@ from functools import partial
 from breakeven.errors import UserError
 from breakeven.workloads import cyclegan
 from breakeven.workloads.convnets import conv6, conv6_seed, resnet20, vgg16
+from breakeven.workloads.costs import forward_flops, layer_costs, parameter_count
 from breakeven.workloads.layers import (
     AdaptiveAvgPool2d,
     BatchNorm2d,
@@ -27,9 +28,6 @@ from breakeven.workloads.layers import (
     Node,
     ReLU,
     Residual,
-    forward_flops,
-    layer_costs,
-    parameter_count,
 )
 from breakeven.workloads.mobilenet import mobilenetv2
 from breakeven.workloads.vit import vit

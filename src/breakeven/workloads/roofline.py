@@ -9,7 +9,7 @@ once a batch. Fused layers and caches move less, so a compiled step may pass thi
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from breakeven.workloads import layers
+from breakeven.workloads import costs, layers
 
 ADAM_BYTES = 28
 """A parameter's traffic in a step of Adam: weight, gradient and both moments read, all but the gradient
@@ -63,7 +63,7 @@ def floor(
         flops, moved = flops + one.times * work, moved + one.times * traffic
         memory += seconds if traffic_s > arithmetic_s else 0.0
         forward, backward = (forward, backward + seconds) if back else (forward + seconds, backward)
-    state = ADAM_BYTES * layers.trained_parameter_count(model) if training else 0
+    state = ADAM_BYTES * costs.trained_parameter_count(model) if training else 0
     return Floor(
         forward_s=forward,
         backward_s=backward,
@@ -76,24 +76,24 @@ def floor(
 
 def runs(
     model: layers.Model, dtype_bytes: int, training: bool
-) -> Iterator[tuple[layers.Pass, layers.LayerCost, bool]]:
+) -> Iterator[tuple[layers.Pass, costs.LayerCost, bool]]:
     """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the nodes."""
     if not training:
         alone = layers.Pass(net=model.name, input_shape=model.input_shape, nodes=model.nodes)
-        yield from ((alone, cost, False) for cost in layers.layer_costs(model, dtype_bytes))
+        yield from ((alone, cost, False) for cost in costs.layer_costs(model, dtype_bytes))
         return
-    for one in layers.training_passes(model):
-        for cost in layers.pass_costs(one, dtype_bytes):
+    for one in costs.training_passes(model):
+        for cost in costs.pass_costs(one, dtype_bytes):
             yield one, cost, False
             yield one, cost, True
 
 
-def work_of(one: layers.Pass, cost: layers.LayerCost, batch: int, back: bool) -> tuple[float, float]:
+def work_of(one: layers.Pass, cost: costs.LayerCost, batch: int, back: bool) -> tuple[float, float]:
     """(FLOPs, bytes) of a layer's forward or backward pass over a batch."""
     if not back:
         return batch * cost.flops, batch * (cost.bytes_read + cost.bytes_written) + cost.weight_bytes
     return (
         batch * (cost.input_grad_flops + cost.weight_grad_flops),
         batch * (cost.backward_bytes_read + cost.backward_bytes_written)
-        + layers.backward_weight_bytes(cost, one),
+        + costs.backward_weight_bytes(cost, one),
     )

@@ -10,7 +10,7 @@ from math import prod
 from breakeven.analysis.predict.types import MemoryFit
 from breakeven.catalog.gpus import Gpu
 from breakeven.records.case import Case
-from breakeven.workloads import layers
+from breakeven.workloads import costs, layers
 from breakeven.workloads.data import entry
 
 MIB = 2.0**20
@@ -31,7 +31,7 @@ LARGEST = 2**16
 
 def memory_fit(case: Case, board: Gpu, net: layers.Model, dtype_bytes: int) -> MemoryFit | None:
     """The memory of a case on a board that has `board.memory_mib`; None where a step trains several nets."""
-    if case.work.task == "train" and len(layers.training_passes(net)) > 1:
+    if case.work.task == "train" and len(costs.training_passes(net)) > 1:
         return None  # what several nets keep at once depends on their order, and was not measured
     state = _state(case, net, dtype_bytes) / MIB
     each = _activations(net, dtype_bytes, training=case.work.task == "train") / MIB
@@ -59,7 +59,7 @@ def _high(state: float, each: float, batch: int) -> float:
 
 def _state(case: Case, net: layers.Model, dtype_bytes: int) -> float:
     """Bytes that do not grow with the batch."""
-    parameters = layers.parameter_count(net)
+    parameters = costs.parameter_count(net)
     if case.work.task == "infer":
         return float(dtype_bytes * parameters)
     # FP32 weights, gradients and Adam's two moments; autocast keeps a copy of the weights in its type.
@@ -78,12 +78,12 @@ def _resident(case: Case) -> int:
 
 def _activations(net: layers.Model, dtype_bytes: int, *, training: bool) -> float:
     """Bytes a sample: in training what backward needs and the widest gradients; else the widest layer."""
-    costs = layers.layer_costs(net, dtype_bytes)
-    widest = max(prod(cost.in_shape) + prod(cost.out_shape) for cost in costs) * dtype_bytes
+    each = costs.layer_costs(net, dtype_bytes)
+    widest = max(prod(cost.in_shape) + prod(cost.out_shape) for cost in each) * dtype_bytes
     if not training:
         return float(widest)
     kept = 0
-    for cost in costs:
+    for cost in each:
         size = prod(cost.out_shape)
         # A shortcut's normalised output is added to the main branch and is gone.
         if cost.kind in KEPT or (cost.kind == "BatchNorm2d" and SHORTCUT not in cost.name):

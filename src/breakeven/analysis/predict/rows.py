@@ -17,7 +17,7 @@ from breakeven.catalog.gpus import Gpu, gpus
 from breakeven.catalog.published import PublishedRow, published
 from breakeven.errors import UserError
 from breakeven.records.case import Case
-from breakeven.workloads import layers, models
+from breakeven.workloads import costs, layers, models
 from breakeven.workloads.roofline import ADAM_BYTES, runs, work_of
 
 Launch = Literal["eager", "graph", "compiled", "engine", "captured"]
@@ -159,7 +159,7 @@ def effort_of(net: layers.Model, batch: int, kind: str, task: str) -> Effort:
         flops[place] += one.times * work
         moved[place] += one.times * traffic
     if task == "train":
-        moved[0] += ADAM_BYTES * layers.trained_parameter_count(net)
+        moved[0] += ADAM_BYTES * costs.trained_parameter_count(net)
     return Effort(flops=tuple(flops), bytes=tuple(moved), launches=launches)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from breakeven.runtimes.checks import HUGE, Check, Told, check, relative_l2
 from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, all_logits
-from breakeven.workloads.layers import Conv2d, Linear, Model, forward_flops, leaves
+from breakeven.workloads.costs import forward_flops
+from breakeven.workloads.layers import Conv2d, Linear, Model, leaves
 from breakeven.workloads.models import translates
 from breakeven.workloads.reference import logits
 from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement

@@ -15,8 +15,8 @@ from breakeven.runtimes import Evaluation, Prepared
 from breakeven.runtimes.checks import Check, Told, check, equal, gathered, relative_l2
 from breakeven.runtimes.inference.fidelity import fidelity
 from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, all_logits
+from breakeven.workloads.costs import parameter_count
 from breakeven.workloads.data import normalized
-from breakeven.workloads.layers import parameter_count
 from breakeven.workloads.order import order_hash
 from breakeven.workloads.tolerances import OUTPUT_ERROR
 from breakeven.workloads.weights import weights_hash

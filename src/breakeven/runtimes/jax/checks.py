@@ -16,8 +16,9 @@ from breakeven.runtimes.jax import input, nets, precision, training
 from breakeven.runtimes.jax.nets import Arrays
 from breakeven.runtimes.jax.session import Session, device_label
 from breakeven.runtimes.jax.training import Plan
+from breakeven.workloads.costs import parameter_count
 from breakeven.workloads.data import normalized
-from breakeven.workloads.layers import leaves, parameter_count
+from breakeven.workloads.layers import leaves
 from breakeven.workloads.order import apply_augmentation
 from breakeven.workloads.splits import Split
 from breakeven.workloads.tolerances import DAMPING, PARITY_BATCH, parity_limits, within

@@ -18,7 +18,7 @@ from breakeven.runtimes.jax import checks, inference, nets, place, state, transl
 from breakeven.runtimes.jax.session import Session, build, observe
 from breakeven.runtimes.jax.training import Training
 from breakeven.workloads import models, splits
-from breakeven.workloads.layers import trained_parameter_count
+from breakeven.workloads.costs import trained_parameter_count
 from breakeven.workloads.weights import Weights, weights_hash
 
 NO_PEAK = "JAX cannot restart its peak: it holds compiling and start-up as well"

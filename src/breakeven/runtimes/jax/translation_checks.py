@@ -18,7 +18,7 @@ from breakeven.runtimes.jax.checks import declared_batch, off
 from breakeven.runtimes.jax.session import Session, device_label
 from breakeven.runtimes.jax.training import Plan
 from breakeven.workloads import cyclegan
-from breakeven.workloads.layers import trained_parameter_count
+from breakeven.workloads.costs import trained_parameter_count
 from breakeven.workloads.tolerances import parity_limits, within
 
 PARITY_SIDE = 32

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Work
 from breakeven.runtimes.sim.profile import Profile
-from breakeven.workloads import data, layers, models, roofline
+from breakeven.workloads import costs, data, layers, models, roofline
 
 COLD_MEMORY = 1.25
 """Peak of a cold run over that of a steady one: a search for algorithms needs workspace."""
@@ -70,7 +70,7 @@ def truth_of(case: Case, profile: Profile) -> Truth:
     """The planted truth of a case. Raises UserError for an unknown model or data set, or an empty epoch."""
     work, tuning = case.work, case.tuning
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    costs = layers.layer_costs(model)
+    each = costs.layer_costs(model)
     samples = profile.train_samples or data.entry(work.data).n_train
     steps = samples // work.batch if work.drop_last else -(-samples // work.batch)
     if not steps:
@@ -79,11 +79,11 @@ def truth_of(case: Case, profile: Profile) -> Truth:
         )
     parts_ns = _device_ns(case, profile, model)
     device_ns = sum(parts_ns)
-    launches = len(costs) if tuning.execution == "eager" else 1
+    launches = len(each) if tuning.execution == "eager" else 1
     workers = (tuning.workers or 0) if tuning.residency == "host" else 0
     input_ns = 1e6 * profile.input_ms if tuning.residency == "host" else 0.0
-    parameters = layers.parameter_count(model)
-    activations = work.batch * sum(cost.bytes_written for cost in costs)
+    parameters = costs.parameter_count(model)
+    activations = work.batch * sum(cost.bytes_written for cost in each)
     return Truth(
         launch_ns=1e3 * profile.launch_us * launches,
         device_ns=device_ns,
@@ -126,9 +126,9 @@ def _device_ns(case: Case, profile: Profile, model: layers.Model) -> tuple[float
         )
         seconds = (floor.forward_s, floor.backward_s, floor.optimizer_s)
         return (1e9 * seconds[0] / others, 1e9 * seconds[1] / others, 1e9 * seconds[2] / others)
-    flops = layers.training_flops(model, work.batch)
+    flops = costs.training_flops(model, work.batch)
     full_ns = 1e6 * profile.step_ms if profile.step_ms is not None else flops / profile.gflops
-    forward_ns = full_ns * work.batch * layers.forward_flops(model) / flops
+    forward_ns = full_ns * work.batch * costs.forward_flops(model) / flops
     return (forward_ns / faster / others, (full_ns - forward_ns) / faster / others, 0.0)
 
 
@@ -151,23 +151,23 @@ def inference_truth(case: Case, profile: Profile, precision: str) -> Truth:
     """
     work, tuning = case.work, case.tuning
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
-    costs = layers.layer_costs(model)
+    each = costs.layer_costs(model)
     faster, others = factors(case, profile, precision)
     per_image_ns = (
-        layers.forward_flops(model) / profile.gflops
+        costs.forward_flops(model) / profile.gflops
         if profile.images_per_s is None
         else 1e9 / profile.images_per_s
     )
     images_ns = work.batch * per_image_ns if profile.step_ms is None else 1e6 * profile.step_ms
     device_ns = 1e3 * profile.call_us + images_ns / faster / others
-    parameters = layers.parameter_count(model)
+    parameters = costs.parameter_count(model)
     # Weights, the batch, and the largest output of a layer twice: read by one and written by the next.
     width = BYTES.get(precision, 4)
     held = parameters * width + work.batch * (
-        4 * math.prod(work.input_shape) + 2 * _widest(costs) * width // 4
+        4 * math.prod(work.input_shape) + 2 * _widest(each) * width // 4
     )
     return Truth(
-        launch_ns=1e3 * profile.launch_us * (len(costs) if tuning.execution == "eager" else 1),
+        launch_ns=1e3 * profile.launch_us * (len(each) if tuning.execution == "eager" else 1),
         device_ns=device_ns,
         split=(1.0, 0.0, 0.0),
         copy_ns=1e6 * profile.copy_ms if tuning.residency == "host" else 0.0,
@@ -188,8 +188,8 @@ def inference_truth(case: Case, profile: Profile, precision: str) -> Truth:
     )
 
 
-def _widest(costs: Sequence[layers.LayerCost]) -> int:
-    return max(cost.bytes_written for cost in costs)
+def _widest(each: Sequence[costs.LayerCost]) -> int:
+    return max(cost.bytes_written for cost in each)
 
 
 def _on_cores(profile: Profile) -> float:

@@ -17,7 +17,7 @@ from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.session import Session
 from breakeven.runtimes.tensorflow.training import Adam, Training, driven, gradients
 from breakeven.workloads import data, reference
-from breakeven.workloads.layers import parameter_count
+from breakeven.workloads.costs import parameter_count
 from breakeven.workloads.order import apply_augmentation
 from breakeven.workloads.schedule import learning_rate
 from breakeven.workloads.splits import Split

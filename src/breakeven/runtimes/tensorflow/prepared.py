@@ -14,7 +14,7 @@ from breakeven.runtimes.tensorflow.evaluation import evaluator
 from breakeven.runtimes.tensorflow.session import Session, build, observe
 from breakeven.runtimes.tensorflow.training import traces
 from breakeven.workloads import models, splits
-from breakeven.workloads.layers import parameter_count
+from breakeven.workloads.costs import parameter_count
 from breakeven.workloads.weights import weights_hash
 
 

@@ -18,7 +18,8 @@ from breakeven.runtimes.tensorflow.session import observe_training, set_up
 from breakeven.runtimes.tensorflow.training import Plan, Training, driven, traces
 from breakeven.runtimes.tensorflow.translation import alternating, four, paired, weights_of
 from breakeven.workloads import cyclegan, models, splits, weights
-from breakeven.workloads.layers import Model, trained_parameter_count
+from breakeven.workloads.costs import trained_parameter_count
+from breakeven.workloads.layers import Model
 from breakeven.workloads.splits import Split
 
 

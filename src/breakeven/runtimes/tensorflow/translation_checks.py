@@ -26,7 +26,8 @@ from breakeven.runtimes.tensorflow.translation import (
     weights_of,
 )
 from breakeven.workloads import cyclegan, reference
-from breakeven.workloads.layers import Model, trained_parameter_count
+from breakeven.workloads.costs import trained_parameter_count
+from breakeven.workloads.layers import Model
 from breakeven.workloads.tolerances import OUTPUT_ERROR, parity_limits, within
 
 if TYPE_CHECKING:

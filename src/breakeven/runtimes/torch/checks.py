@@ -18,7 +18,7 @@ from breakeven.runtimes.torch import nets, precision
 from breakeven.runtimes.torch.session import Session, memory_format, open_batches, same_device
 from breakeven.runtimes.torch.tokens import Attention
 from breakeven.runtimes.torch.training import forward, gradients_by, scaler_for
-from breakeven.workloads.layers import forward_flops, parameter_count, training_flops
+from breakeven.workloads.costs import forward_flops, parameter_count, training_flops
 from breakeven.workloads.tolerances import DAMPING, PARITY, PARITY_BATCH, SCALE, parity_limits, within
 from breakeven.workloads.weights import Weights, damped
 

@@ -22,8 +22,8 @@ from breakeven.runtimes.torch.inference import Session
 from breakeven.runtimes.torch.session import memory_format, same_device
 from breakeven.runtimes.torch.tokens import Attention
 from breakeven.workloads import data, models, reference
+from breakeven.workloads.costs import forward_flops, parameter_count
 from breakeven.workloads.fetch import cache_dir
-from breakeven.workloads.layers import forward_flops, parameter_count
 from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement
 from breakeven.workloads.weights import weights_hash
 

@@ -20,7 +20,8 @@ from breakeven.runtimes.torch.checks import WORST, loosest, off
 from breakeven.runtimes.torch.session import loading, memory_format, same_device
 from breakeven.runtimes.torch.translation import Four, Nets, discriminator_loss, generator_loss
 from breakeven.workloads import cyclegan
-from breakeven.workloads.layers import InstanceNorm2d, Node, Residual, trained_parameter_count, training_flops
+from breakeven.workloads.costs import trained_parameter_count, training_flops
+from breakeven.workloads.layers import InstanceNorm2d, Node, Residual
 from breakeven.workloads.tolerances import parity_limits, within
 
 if TYPE_CHECKING:
