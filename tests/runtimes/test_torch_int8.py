@@ -13,7 +13,7 @@ import pytest
 
 from breakeven.errors import Mismatch, Unsupported
 from breakeven.runtimes import load
-from breakeven.workloads import calibration, data, fused, int8, layers, models, witness
+from breakeven.workloads import calibration, data, fused, int8, layers, models, sources
 from breakeven.workloads.layers import Model
 from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement
 from breakeven.workloads.weights import initial_weights
@@ -42,7 +42,7 @@ def made_of(name: str, multiple: int = 1) -> tuple[int8.Plan, dict[str, Any]]:
     from breakeven.runtimes.torch import int8_cuda
 
     net = fused.fused(models.model(name))
-    weights = initial_weights(net.model, 0)
+    weights = sources.of(calls(name).work, net.model)
     made = int8_cuda.planned(net, weights, digits(64), torch.device("cpu"))
     return int8.padded(made, multiple), weights
 
@@ -142,16 +142,16 @@ def test_int8_answers_as_fp32_does(name: str) -> None:
     from breakeven.runtimes.torch import integer, nets
 
     plan, weights = made_of(name)
-    images = torch.from_numpy(digits(96)[64:])  # other ones than those calibrated on
+    images = torch.from_numpy(digits(88)[64:])  # other ones than those calibrated on
     with torch.inference_mode():
         found = integer.on_cpu(plan, weights)(images)
         exact = nets.build(plan.net.model, weights).eval()(images)
-        wide = integer.on_cpu(int8.padded(plan, 16), weights)(images)
+        wide = integer.on_cpu(int8.padded(plan, 16), weights)(images[:4])
     error = float((found - exact).norm() / exact.norm())
     assert 1e-4 < error < OUTPUT_ERROR["int8"] / 5
     same = float((found.argmax(1) == exact.argmax(1)).float().mean())
     assert same >= least_agreement("int8", len(images), trained=True)
-    assert torch.equal(found, wide)
+    assert torch.equal(found[:4], wide)
 
 
 def test_ranges_are_the_extremes_of_the_net_in_fp32() -> None:
@@ -190,7 +190,12 @@ def test_a_value_is_let_go_after_its_last_reader() -> None:
 
 
 @pytest.mark.parametrize(("name", "convs", "pools"), [("simple-cnn", 3, 3), ("resnet18", 20, 1)])
-def test_every_check_passes_of_a_session_with_exact_steps(name: str, convs: int, pools: int) -> None:
+def test_every_check_passes_of_a_session_with_exact_steps(
+    name: str, convs: int, pools: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from breakeven.runtimes.torch import inference_checks
+
+    monkeypatch.setattr(inference_checks, "AGREEMENT_IMAGES", 32)
     found = dict(checks_of(session_on_cpu(name)))
     assert found["precision"]["found"] == {"conv": convs}
     assert found["integers"]["found"] == {} and f"{1 + convs + pools} values" in found["integers"]["note"]
@@ -310,7 +315,7 @@ def test_gpu_integers_are_the_exact_ones_and_every_check_passes(name: str, execu
     session = inference.build(calls(name, device=cuda(), execution=execution, **ON_CUDA))
     built = session.build()
     graphs, images = session.integers, session.calls.inputs[0]
-    assert graphs is not None and sum(built["forms"].values()) == len(built["plans"])
+    assert graphs is not None and sum(built["forms"].values()) == sum(built["plans"].values()) > 2
     exact = integer.on_cpu(graphs.plan, session.weights)
     with torch.inference_mode():
         mine, theirs = graphs.net().values(images), exact.values(images.cpu())
