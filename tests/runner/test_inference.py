@@ -10,12 +10,14 @@ import pytest
 from breakeven import api
 from breakeven.errors import UserError
 from breakeven.records import file
+from breakeven.records.case import Case
 from breakeven.records.lines import steady_step_ns
 from breakeven.runner import full
 from breakeven.runner.plan import plan, runtimes_of
 from breakeven.runner.session import Session
 from breakeven.runner.study import Study, builtin_studies, load_study, read_study, resolved
 from breakeven.runner.tasks import settled
+from breakeven.runtimes import load
 from breakeven.workloads import calibration, data, sources
 from breakeven.workloads.models import model
 from breakeven.workloads.weights import initial_weights, weights_hash
@@ -152,6 +154,21 @@ def test_shipped_studies_keep_precision_and_runtime_apart() -> None:
     assert {c.case.work.batch for c in made.cases if c.case.device.kind == "cpu"} == {1, 2, 4, 8, 16}
     assert {c.case.work.batch for c in made.cases} >= {384, 512}
     assert (seed.calls, seed.replicates, seed.max_replicates) == (300, 10, 10)
+
+
+def test_int8_of_torch_on_a_gpu_is_planned_for_resnets_in_a_cuda_graph() -> None:
+    def supports(case: Case) -> str | None:
+        return load(case.tuning.runtime).supports(case)
+
+    made = plan(builtin_studies()["precision"], cores=16, gpus=1, supports=supports)
+    found = {
+        (item.case.work.model, item.tuning_name)
+        for item in made.cases
+        if (item.case.tuning.precision, item.case.tuning.runtime) == ("int8", "torch")
+        and item.case.device.kind == "cuda"
+    }
+    assert found == {(name, "cuda-graph") for name in ("resnet18", "resnet50", "resnet101")}
+    assert any("channels-last" in skip.reason for skip in made.skips)
 
 
 def test_a_sweep_finds_the_planted_times_and_a_rerun_measures_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from breakeven.runtimes import load
 
 from .torch_cases import TUNINGS, calls, case, cuda, environment
 
+INT8: dict[str, Any] = {"precision": "int8", "device": cuda(), "layout": "channels-last"}
+
 
 @pytest.mark.parametrize("name", TUNINGS)
 def test_every_tuning_of_the_ladder_is_supported(name: str) -> None:
@@ -61,7 +63,12 @@ def test_every_preset_of_inference_is_supported(name: str) -> None:
         ({"execution": "cuda-graph"}, "a CUDA graph exists on CUDA devices only"),
         ({"execution": "session"}, "no execution session"),
         ({"precision": "int8"}, "set execution to compile:default"),
-        ({"precision": "int8", "device": cuda()}, "no INT8 convolutions on CUDA devices"),
+        ({**INT8, "layout": "channels-first"}, "set layout to channels-last"),
+        ({**INT8, "execution": "compile:default"}, "set execution to eager or cuda-graph"),
+        ({**INT8, "execution": "cuda-graph+compile:default"}, "set execution to eager or cuda-graph"),
+        ({**INT8, "autotune": True}, "set autotune to false"),
+        ({**INT8, "model": "mobilenetv2"}, "INT8 on CUDA: layer features.0.2 (ReLU6)"),
+        ({**INT8, "model": "vit-tiny"}, "INT8 on CUDA: layer embed (Tokens)"),
         ({"precision": "fp8"}, "no precision fp8"),
         ({"precision": "tf32"}, "tf32 exists on CUDA devices only"),
         ({"model": "resnet19"}, "unknown model 'resnet19'"),
@@ -70,6 +77,12 @@ def test_every_preset_of_inference_is_supported(name: str) -> None:
 def test_reasons_of_inference(changes: dict[str, Any], reason: str) -> None:
     told = load("torch").supports(calls(**changes))
     assert told is not None and reason in told
+
+
+@pytest.mark.parametrize("execution", ["eager", "cuda-graph"])
+@pytest.mark.parametrize("name", ["simple-cnn", "vgg16", "resnet18", "resnet101", "resnet50-cifar"])
+def test_int8_of_convolutional_nets_is_supported_on_cuda(name: str, execution: str) -> None:
+    assert load("torch").supports(calls(name, execution=execution, **INT8)) is None
 
 
 def test_too_few_classes_and_another_size_are_refused() -> None:

@@ -4,6 +4,7 @@ Knows nothing about how calls are timed. Ranges are the extremes over real image
 the GPU; the integers of every step are to be those of exact arithmetic on the CPU (`unlike` compares them).
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,7 +47,7 @@ class Graphs:
     nets: list[Integer] = field(default_factory=list)
 
     def build(self) -> Mapping[str, Any]:
-        """Makes and plans every graph; what runs: steps by form, cuDNN's plans by name, bytes to work in."""
+        """Makes and plans every graph; what runs: steps by form and by cuDNN's plan, bytes to work in."""
         steps: dict[str, integer.Convolve] = {}
         self.plans.clear()
         for made in self.plan.steps:
@@ -57,14 +58,13 @@ class Graphs:
         self.nets[:] = [Integer(plan=self.plan, convolve=steps, head=head)]
         return {
             "forms": self.forms(),
-            "plans": {name: plan.name for name, plan in self.plans.items()},
+            "plans": dict(Counter(plan.name for plan in self.plans.values())),
             "workspace_bytes": max(plan.workspace for plan in self.plans.values()),
         }
 
     def forms(self) -> dict[str, int]:
         """How many convolutions run in each form."""
-        found = [plan.form for plan in self.plans.values()]
-        return {form: found.count(form) for form in cudnn_graphs.FORMS if form in found}
+        return dict(Counter(plan.form for plan in self.plans.values()))
 
     def net(self) -> Integer:
         """What runs, its kernels bound for torch's current stream."""

@@ -93,8 +93,8 @@ def quantised(images: torch.Tensor, plan: Plan) -> torch.Tensor:
     # One rounding: a product with the reciprocal, on every device.
     inverse = float(np.float32(1 / plan.scales[IMAGES]))
     values = (images * inverse).round_().clamp_(LOW, HIGH)
-    made = torch.zeros((n, plan.channels, height, width), dtype=torch.int8, device=images.device)
-    made = made.contiguous(memory_format=LAST)
+    shape = (n, plan.channels, height, width)
+    made = torch.empty(shape, dtype=torch.int8, device=images.device, memory_format=LAST).zero_()
     made[:, :channels].copy_(values)
     return made
 
