@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from breakeven.errors import Mismatch, Unsupported
-from breakeven.runtimes import load
 from breakeven.workloads import calibration, data, fused, int8, layers, models, sources
 from breakeven.workloads.layers import Model
 from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement
