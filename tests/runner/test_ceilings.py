@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from breakeven import cli
+from breakeven.cli.measuring import failed
 from breakeven.records import file
 from breakeven.records.case import Device, parse_device
 from breakeven.records.lines import Ceiling, Line
@@ -255,6 +256,6 @@ def test_a_case_faster_than_the_hardware_makes_the_run_exit_3() -> None:
         case_id="c", case=session_case, tuning_name="t", device_label="cpu", simulated=False, in_study=True,
         processes=0, outcomes={"invalid": 3},
     )  # fmt: skip
-    assert cli.failed({"ok": 3}, Found(cases=(case,)))  # type: ignore[arg-type]
-    assert not cli.failed({"ok": 3}, Found(cases=()))  # type: ignore[arg-type]
-    assert cli.failed({"error": 1}, Found(cases=()))  # type: ignore[arg-type]
+    assert failed({"ok": 3}, Found(cases=(case,)))  # type: ignore[arg-type]
+    assert not failed({"ok": 3}, Found(cases=()))  # type: ignore[arg-type]
+    assert failed({"error": 1}, Found(cases=()))  # type: ignore[arg-type]
