@@ -11,10 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from breakeven.errors import UserError
 from breakeven.workloads import data, fetch, photos, prepare
-from breakeven.workloads.data import DATA, load
+from breakeven.workloads.data import DATA, entry, load
+from breakeven.workloads.splits import DITHER, Split
 
 
 @pytest.fixture
@@ -213,3 +215,18 @@ def test_identities_need_no_data() -> None:
     assert identities["cifar10"] == "md5:c58f30108f718f92721af3b95e74349a"
     assert all(identities[name].startswith("sha256:") for name in ("digits", "fashion-mnist", "synthetic"))
     assert len(set(identities.values())) == len(DATA)
+
+
+def test_moved_pixels_break_ties_and_change_nothing_else() -> None:
+    split = Split(data=load("digits", "train"), known=entry("digits"), seed=0, augment=False)
+    (images, labels), (moved, same) = split.first(8), split.untied(8)
+    assert moved.dtype == np.float32 and np.array_equal(labels, same)
+    assert 0 < np.abs(moved - images).max() <= 1.01 * DITHER
+    assert np.array_equal(moved, split.untied(8)[0])
+
+    def ties(of: NDArray[np.float32]) -> int:
+        windows = of.reshape(8, 3, 16, 2, 16, 2).transpose(0, 1, 2, 4, 3, 5).reshape(-1, 4)
+        top = np.sort(windows, axis=1)
+        return int((top[:, -1] == top[:, -2]).sum())
+
+    assert ties(images) == 8 * 3 * 16 * 16 and ties(moved) < 10

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.report import bandwidth, inference_charts, predict_charts, trend_chart
+from breakeven.report import bandwidth, inference_charts, predict_charts, roofline, trend_chart
 from breakeven.report.drawing import (
     WIDTH,
     bounds,
@@ -72,6 +72,7 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "factors": inference_charts.factors,
         "frontier": inference_charts.frontier,
         "bandwidth": bandwidth.draw,
+        "roofline": roofline.draw,
     }[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     # What altair checks of each part and value takes ten times as long as all else; a test checks the whole.

@@ -11,6 +11,7 @@ from breakeven.analysis.shares import PARTS
 from breakeven.report import words
 from breakeven.report.marks import share_chart
 from breakeven.report.names import Names, naming
+from breakeven.report.roofline import roofline_chart
 from breakeven.report.view import Cell, Column, Row, Section, absent, build_table, number, said
 
 COLUMNS = {
@@ -66,16 +67,27 @@ def bounds(understanding: Understanding, names: Names) -> Section | None:
         number("intensity", "FLOP/byte"),
         Column(name="why"),
     ]
-    rows = [(*naming(case, names), *_bound_cells(found)) for case, found in told(understanding)]
+    known = list(told(understanding))
+    rows = [(*naming(case, names), *_bound_cells(found)) for case, found in known]
     table = build_table(columns, rows)
     if table is None:
         return None
     note = (
         "launches: the share of a step that capturing the same tuning saves. floor: the sum over layers of "
         "max(FLOPs / measured peak, bytes / measured bandwidth), each tensor read and written once a pass by "
-        "unfused layers; fused kernels and caches can be faster than that."
+        "unfused layers; fused kernels and caches can be faster than that. The roof of the chart is of a "
+        "step as a whole, which allows more than its layers one by one."
     )
-    return Section(key="bounds", title="What bounds a step", note=note, table=table, detail=True)
+    chart = roofline_chart(known, names)
+    return Section(
+        key="bounds",
+        title="What bounds a step",
+        note=note,
+        table=table,
+        chart=chart,
+        alt_text=chart.alt_text if chart else "",
+        detail=True,
+    )
 
 
 def parts(understanding: Understanding, names: Names) -> Section | None:

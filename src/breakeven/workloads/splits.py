@@ -12,12 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.records.case import Work
-from breakeven.workloads import cyclegan, data, order
+from breakeven.workloads import cyclegan, data, order, philox
 from breakeven.workloads.data import DataEntry, DataSet, normalized
 from breakeven.workloads.fitting import known_data
 
 HASHED_EPOCHS = 2
 """Orders and augmentation tables of the first epochs that hashes cover: one would miss a frozen epoch."""
+
+
+DITHER = 0.01
+"""In standard deviations of a pixel. Where pictures are flat, or enlarged as `digits` is, whole patches are
+equal: their maxima tie, rounding alone says which of them a gradient goes to, and says the same all over the
+picture. FP32 gradients of conv6-seed on `digits` were 0.47 % off FP64's by that, and 1e-4 % without ties."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +62,12 @@ class Split:
         """Images [n, C, H, W], normalised and not augmented, and labels of the first samples of epoch 0."""
         chosen = self.order(0)[:n]
         return normalized(self.known, self.data.images[chosen]), self.data.labels[chosen]
+
+    def untied(self, n: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The first samples, each pixel moved by up to DITHER: for comparing gradients of two arithmetics."""
+        images, labels = self.first(n)
+        moved = philox.symmetric(philox.derive(0, "dither"), images.size, DITHER)
+        return images + moved.reshape(images.shape), labels
 
 
 def of(work: Work) -> tuple[Split, Split]:

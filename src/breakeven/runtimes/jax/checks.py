@@ -70,8 +70,8 @@ def probes(
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
     (split,), plan = session.train, session.plan
-    first, last = split.order(0)[:PARITY_BATCH], plan.how.channels_last
-    images, labels = input.batch_of(split, first, None, channels_last=last)
+    untied, labels = split.untied(PARITY_BATCH)
+    images, labels = nets.in_layout(untied, channels_last=plan.how.channels_last), labels.astype(np.int32)
     weights = _damped(session)
     loss, gradient = _differentiated(plan, weights, images, labels, session.device, plan.dtype)
     with jax.enable_x64(True):

@@ -90,7 +90,7 @@ def _output(session: Session, ran: str) -> Check:
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
     weights = damped(session.model, session.first_weights, DAMPING)
-    images, labels = session.train.first(PARITY_BATCH)
+    images, labels = session.train.untied(PARITY_BATCH)
     here = _step(session, weights, session.policy, session.case.tuning.execution, images, labels)
     with tf.device("/device:CPU:0"):
         there = _step(session, weights, precision.FP64, "eager", images, labels)

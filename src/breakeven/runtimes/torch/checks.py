@@ -131,7 +131,7 @@ def loosest(probed: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
-    images, labels = _sample(session, PARITY_BATCH)
+    images, labels = map(torch.from_numpy, session.train.untied(PARITY_BATCH))
     weights = _damped(session)
     here = _fresh(session, weights)
     there = nets.build(session.model, weights).double()
