@@ -10,7 +10,7 @@ from typing import Any
 from breakeven.analysis.findings import CaseFinding, ShareFinding
 from breakeven.report import words
 from breakeven.report.drawing import WIDTH, log_axis, paged, series
-from breakeven.report.names import Names, tuning_of
+from breakeven.report.names import Names, tuning_of, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 from breakeven.units import format_duration
 
@@ -33,7 +33,7 @@ def roofline_chart(told: Sequence[tuple[CaseFinding, ShareFinding]], names: Name
     if not panels:
         return None
     values = [mark for panel, inside in panels.items() for mark in _marks(panel, inside, names)]
-    tunings = tuple(dict.fromkeys(str(v["tuning"]) for v in values if v["mark"] == "step"))
+    tunings = tuple(sorted({str(v["tuning"]) for v in values if v["mark"] == "step"}, key=tuning_rank))
     models = dict.fromkeys(clean(case.case.work.model) for inside in panels.values() for case, _ in inside)
     alt = (
         f"Arithmetic of a step in TFLOP/s against its FLOPs a byte, both on logarithmic axes, for "
@@ -69,9 +69,11 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
     for at in corners:
         yield {"panel": panel, "mark": "roof", "intensity": at, "rate": min(peak, slope * at), "tuning": ""}
     fastest: dict[str, float] = {}
-    for case, _ in inside:
+    for case, _ in sorted(inside, key=lambda pair: pair[1].flops_per_byte or 0.0):
         model = clean(case.case.work.model)
         fastest[model] = max(fastest.get(model, 0.0), case.tflop_per_s or 0.0)
+    # Neighbours along the axis are named in turn above and below: they may be as fast.
+    above = list(fastest)[::2]
     for case, found in inside:
         model, rate = clean(case.case.work.model), case.tflop_per_s or 0.0
         roof = min(peak, slope * (found.flops_per_byte or 0.0))
@@ -83,6 +85,7 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
             "tuning": tuning_of(case),
             "model": model,
             "label": model if rate == fastest[model] else "",
+            "side": "above" if model in above else "below",
             "shown": f"{words.significant(rate, 3)} TFLOP/s, {words.percent(rate / roof)} of the roof",
             "step": format_duration(found.step_s),
             "bound": clean(found.label),
@@ -108,6 +111,11 @@ def draw(alt: Any, chart: Chart) -> Any:
         step.mark_point(filled=True, size=80, opacity=1).encode(
             x=x, y=y, color=colour, shape=shape, tooltip=tooltip
         ),
-        step.mark_text(align="right", dx=-9, fontSize=11).encode(x=x, y=y, text="label:N"),
+        *(
+            step.transform_filter(f"datum.side == '{side}'")
+            .mark_text(dy=dy, fontSize=11)
+            .encode(x=x, y=y, text="label:N")
+            for side, dy in (("above", -13), ("below", 15))
+        ),
     ]
     return paged(alt, layers, chart.values, "panel", width=WIDTH, height=280)
