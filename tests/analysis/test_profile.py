@@ -72,6 +72,30 @@ def test_operators_of_all_shapes_by_their_own_time() -> None:
     assert one.left_out == 9
 
 
+def test_operators_side_by_side_are_covered_once() -> None:
+    """Two threads: 210 ms of operators in 190 of the 200 that the steps took."""
+    rows = (
+        Operator(name="conv", calls=4, self_host_ns=150 * MS, total_host_ns=150 * MS),
+        Operator(name="add", calls=2, self_host_ns=60 * MS, total_host_ns=60 * MS),
+    )
+    one = found(a_line(operators=rows, left_out={}, host_busy_ns=190 * MS, observed={"at_once": 2}))
+    assert one.outside_s == pytest.approx(0.005)
+    assert [op.share for op in one.operators] == [pytest.approx(0.75), pytest.approx(0.3)]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "busy_ms", "why"),
+    [(2, 190, None), (1, 190, "conv took 150%"), ("2", 190, "conv took 150%"), (2, 300, "longer than the")],
+)
+def test_one_kind_may_take_as_much_as_runs_of_it_fit_side_by_side(
+    at_once: object, busy_ms: int, why: str | None
+) -> None:
+    rows = (Operator(name="conv", calls=4, self_host_ns=300 * MS, total_host_ns=300 * MS),)
+    line = a_line(operators=rows, left_out={}, host_busy_ns=busy_ms * MS, observed={"at_once": at_once})
+    told = found(line).reasons.get("operators")
+    assert (told is None) if why is None else (why in told)
+
+
 def test_the_profilers_cost_is_against_steps_right_before_and_after() -> None:
     one = found(a_line())
     assert (one.plain_step_s, one.step_s) == (pytest.approx(0.08), pytest.approx(0.1))

@@ -60,9 +60,20 @@ def test_the_flag_is_a_key_of_the_study() -> None:
 
 @pytest.mark.framework
 @pytest.mark.slow
-def test_a_real_profile_with_its_trace_and_its_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("runtime", "profiler", "operator"),
+    [
+        ("torch", "torch.profiler", "aten::convolution_backward"),
+        ("jax", "jax.profiler", "fusion"),
+        ("tensorflow", "tf.profiler", "Conv2DBackpropFilter"),
+    ],
+)
+def test_a_real_profile_with_its_trace_and_its_page(
+    runtime: str, profiler: str, operator: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(runtime)
     asked = study(
-        device=["cpu"], runtime="torch", batch=8, attempt_time=0.3, tuning="on-device", max_time=200.0
+        device=["cpu"], runtime=runtime, batch=8, attempt_time=0.3, tuning="on-device", max_time=200.0
     )
     api.measure(asked, tmp_path)
     results = file.read(tmp_path)
@@ -76,9 +87,9 @@ def test_a_real_profile_with_its_trace_and_its_page(tmp_path: Path) -> None:
     assert hashlib.sha256(trace.read_bytes()).hexdigest() == line.trace["sha256"]
     assert line.trace["sha256"][:8] in trace.name and list(trace.parent.iterdir()) == [trace]
     assert len(traces.read(trace)["traceEvents"]) == line.trace["events"]
-    assert line.observed["profiler"] == "torch.profiler" and line.observed["threads"] >= 1
+    assert line.observed["profiler"] == profiler and line.observed["threads"] >= 1
     shown = text(build(api.understand([results])), width=80)
-    assert "aten::convolution_backward" in shown and "overhead" in shown and trace.name[:12] in shown
+    assert operator in shown and "overhead" in shown and trace.name[:12] in shown
     assert max(map(len, shown.splitlines())) <= 80
     api.measure(asked, tmp_path)
     assert len(file.read(tmp_path).profiles) == 1

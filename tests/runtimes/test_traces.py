@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.records.profile import Gaps, Kernel
+from breakeven.records.profile import Gaps, Kernel, Operator
 from breakeven.runtimes import traces
 
 
@@ -77,3 +77,53 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({"events": []}))
     with pytest.raises(ValueError, match="no traceEvents"):
         traces.read(path)
+
+
+Forest = list[tuple[int, int, int, "Forest"]]
+"""Nested stretches: (gap before, own time before what it holds, own time after, what it holds)."""
+
+LENGTHS = st.integers(1, 10**6)
+FORESTS: st.SearchStrategy[Forest] = st.recursive(
+    st.just([]),
+    lambda inner: st.lists(st.tuples(LENGTHS, LENGTHS, LENGTHS, inner), max_size=4),
+    max_leaves=30,
+)
+
+
+def laid_out(forest: Forest, at: int = 0) -> tuple[list[tuple[traces.Stretch, int]], int, int]:
+    """((stretch, its own time) of all, gaps included in none), the end, and the time of the roots."""
+    made: list[tuple[traces.Stretch, int]] = []
+    roots = 0
+    for gap, before, after, inner in forest:
+        start = at + gap
+        within, end, covered = laid_out(inner, start + before)
+        stretch = start, end + after
+        made += [(stretch, stretch[1] - start - covered), *within]
+        at, roots = stretch[1], roots + stretch[1] - start
+    return made, at, roots
+
+
+@given(FORESTS, st.randoms(use_true_random=False))
+def test_own_times_of_nested_stretches_are_those_planted_and_sum_to_the_roots(
+    forest: Forest, luck: Any
+) -> None:
+    planted, _, roots = laid_out(forest)
+    luck.shuffle(planted)
+    stretches = [stretch for stretch, _ in planted]
+    assert traces.own_ns(stretches) == [own for _, own in planted]
+    assert sum(traces.own_ns(stretches)) == roots == traces.covered_ns(stretches)
+
+
+def test_stretches_side_by_side_are_covered_once_and_counted() -> None:
+    stretches = [(0, 10), (5, 20), (20, 30), (40, 41)]
+    assert traces.covered_ns(stretches) == 31
+    assert traces.most_at_once(stretches) == 2  # one that ends as another begins is not beside it
+    assert (traces.covered_ns([]), traces.most_at_once([]), traces.own_ns([])) == (0, 0, [])
+
+
+def test_rows_beyond_those_kept_are_summed() -> None:
+    rows = [Operator(name=f"op{i}", calls=1, self_host_ns=i) for i in range(traces.MOST_ROWS + 3)]
+    first, left_out = traces.kept(rows)
+    assert len(first) == traces.MOST_ROWS and first[0].self_host_ns == traces.MOST_ROWS + 2
+    assert left_out == {"rows": 3, "self_host_ns": 0 + 1 + 2, "self_device_ns": 0}
+    assert traces.kept(rows[:5])[1] == {}

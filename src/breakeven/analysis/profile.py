@@ -128,7 +128,7 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
     on_device = bool(line.kernels)
     whole_ns = _device_ns(line) if on_device else line.profiled_ns
     plain_s = _plain_s(line)
-    host_ns = _sum(op.self_host_ns for op in line.operators) + line.left_out.get("self_host_ns", 0)
+    host_ns = _host_ns(line)
     kernels_ns = _sum(kernel.device_ns for kernel in line.kernels)
     span, busy = line.device_span_ns, line.device_busy_ns
     rows = [_row(op, [op], n, whole_ns, on_device) for op in line.operators]
@@ -166,9 +166,12 @@ def _finding(line: ProfileLine, source: str) -> ProfileFinding:
 def _impossible(line: ProfileLine) -> str | None:
     """Which of a profile's figures cannot be, None where all can.
 
-    One operator is held to the whole; their sum is not, for those of several threads overlap.
+    One operator is held to the whole, as often as it may be under way at once; their sum is not, for those of
+    several threads overlap.
     """
     assert line.profiled_ns is not None
+    told = line.observed.get("at_once")
+    at_once = told if isinstance(told, int) and told > 0 else 1
     for op in line.operators:
         for where, own, total in (
             ("host", op.self_host_ns, op.total_host_ns),
@@ -179,12 +182,21 @@ def _impossible(line: ProfileLine) -> str | None:
             if own is not None and total is not None and own > ROUNDED * total + ROUNDED_NS:
                 return f"{op.name} alone took longer on the {where} than with what it called"
         share = (op.self_host_ns or 0) / line.profiled_ns
-        if share > ROUNDED:
+        if share > ROUNDED * at_once:
             return f"{op.name} took {share:.0%} of the profiled steps"
+    if (line.host_busy_ns or 0) > ROUNDED * line.profiled_ns + ROUNDED_NS:
+        return "operators were under way for longer than the profiled steps took"
     span, busy = line.device_span_ns, line.device_busy_ns
     if span is not None and busy is not None and busy > ROUNDED * span:
         return "the device was busy for longer than from its first kernel to its last"
     return None
+
+
+def _host_ns(line: ProfileLine) -> int:
+    """Time in which the host was in some operator: their sum, where one thread runs them in turn."""
+    if line.host_busy_ns is not None:
+        return line.host_busy_ns
+    return _sum(op.self_host_ns for op in line.operators) + line.left_out.get("self_host_ns", 0)
 
 
 def _device_ns(line: ProfileLine) -> int:

@@ -289,9 +289,10 @@ class ProfileLine:
 
     `n_steps` steps under it took `profiled_ns`, and `plain_ns` without it right before and right after, each
     synchronised at both edges; `blocks` are those that came first, warm-up included. `left_out`: `rows` of
-    operators beyond those kept, and their `self_host_ns` and `self_device_ns`. `device_span_ns`: from the
-    first kernel's start to the last one's end, of which some kernel ran for `device_busy_ns`. `trace`: `file`
-    relative to the results, `sha256`, `events`.
+    operators beyond those kept, and their `self_host_ns` and `self_device_ns`. `host_busy_ns`: that in which
+    an operator was under way, where several may be at once. `device_span_ns`: from the first kernel's start
+    to the last one's end, of which some kernel ran for `device_busy_ns`. `trace`: `file` relative to the
+    results, `sha256`, `events`.
     """
 
     kind: Literal["profile"] = "profile"
@@ -309,6 +310,7 @@ class ProfileLine:
     operators: tuple[Operator, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()
+    host_busy_ns: int | None = None
     device_span_ns: int | None = None
     device_busy_ns: int | None = None
     gaps: tuple[Gaps, ...] = ()

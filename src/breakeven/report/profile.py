@@ -27,7 +27,8 @@ READING = (
     "Per step, under the profiler, which slows steps down: where time goes, not how long a step takes. "
     "self: without what an operator calls in turn; total: with it, so totals hold one another and do not add "
     "up. " + HOST + "device: the kernels that the operator launched. share: self time, of all kernels' time "
-    "where there are any, else of the step. FLOP: what the profiler counts, at the operator that the net "
+    "where there are any, else of the step; JAX and TensorFlow run operators side by side, so theirs may add "
+    "up to more than the step. FLOP: what the profiler counts, at the operator that the net "
     "calls: forward convolutions and matrix products, nothing of a convolution's backward pass."
 )
 SHAPES = (

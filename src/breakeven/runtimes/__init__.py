@@ -70,12 +70,15 @@ class Evaluation:
 class Profile:
     """What a framework's profiler saw of the steps that were driven: rows as in a record's `profile` line.
 
-    `left_out`: rows of operators beyond those given, and their sums. `nulls`: what it cannot tell, and why.
+    `left_out`: rows of operators beyond those given, and their sums. `host_busy_ns`: that in which at least
+    one operator was under way, where several may be at once; None where one thread runs them in turn. Then
+    `observed` says how many were, at most (`at_once`). `nulls`: what it cannot tell, and why.
     """
 
     operators: tuple[Operator, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()
+    host_busy_ns: int | None = None
     device_span_ns: int | None = None
     device_busy_ns: int | None = None
     gaps: tuple[Gaps, ...] = ()

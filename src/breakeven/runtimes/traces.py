@@ -11,12 +11,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from breakeven.records.profile import Gaps, Kernel
+from breakeven.records.profile import Gaps, Kernel, Operator
 
+STEP = "breakeven::step"
+"""The annotation around each step, in the trace; it is no row, for it holds all the others."""
+NOTHING_LAUNCHED = "a CPU runs its operators itself: nothing is launched"
 NAMES = ("host_name", "traceName", "hostname", "username")
 """Keys of a trace that say who measured where; traceName is a path."""
 LONGEST_NAME = 300
 MOST_KERNELS = 100
+MOST_ROWS = 400
+"""Rows of operators kept, by their own time: ResNet152's training has about 300."""
 EDGES_NS = (0, 1_000, 10_000, 100_000, 1_000_000)
 """Lengths that tell gaps apart: a launch costs the host 2 to 10 us, so that longer gaps are waits for it."""
 
@@ -73,6 +78,48 @@ def span_busy_gaps(events: Iterable[Event]) -> tuple[int | None, int | None, tup
     busy = sum(end - start for start, end in merged)
     between = [b[0] - a[1] for a, b in itertools.pairwise(merged)]
     return span, busy, tuple(_by_length(between))
+
+
+def own_ns(stretches: Sequence[Stretch]) -> list[int]:
+    """Of each stretch on one thread the nanoseconds that none within it covers, in the order given.
+
+    Stretches of a thread nest. One that begins within another and outlasts it (by a rounded nanosecond)
+    takes from it what both cover.
+    """
+    own = [end - start for start, end in stretches]
+    around: list[int] = []
+    for i in sorted(range(len(own)), key=lambda i: (stretches[i][0], -stretches[i][1])):
+        start, end = stretches[i]
+        while around and stretches[around[-1]][1] <= start:
+            around.pop()
+        if around:
+            own[around[-1]] -= min(end, stretches[around[-1]][1]) - start
+        around.append(i)
+    return own
+
+
+def covered_ns(stretches: Iterable[Stretch]) -> int:
+    """Nanoseconds in which at least one of them was under way."""
+    return sum(end - start for start, end in _merged(sorted(stretches)))
+
+
+def most_at_once(stretches: Iterable[Stretch]) -> int:
+    """How many of them were under way at the same time, at most."""
+    edges = sorted(edge for start, end in stretches for edge in ((start, 1), (end, -1)))
+    return max(itertools.accumulate((step for _, step in edges), initial=0))
+
+
+def kept(rows: Iterable[Operator]) -> tuple[tuple[Operator, ...], dict[str, int]]:
+    """(the MOST_ROWS rows of longest own time, what a profile's `left_out` says of the others)."""
+    ordered = sorted(rows, key=lambda row: -max(row.self_host_ns or 0, row.self_device_ns or 0))
+    first, rest = ordered[:MOST_ROWS], ordered[MOST_ROWS:]
+    if not rest:
+        return tuple(first), {}
+    host, device = (sum(getattr(row, name) or 0 for row in rest) for name in SELF)
+    return tuple(first), {"rows": len(rest), "self_host_ns": host, "self_device_ns": device}
+
+
+SELF = ("self_host_ns", "self_device_ns")
 
 
 def _merged(stretches: Sequence[Stretch]) -> Iterator[Stretch]:

@@ -14,7 +14,16 @@ from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
 from breakeven.runtimes.checks import Check
 from breakeven.runtimes.inference.handed import handed_over
-from breakeven.runtimes.jax import checks, inference, nets, place, state, translated, translation_checks
+from breakeven.runtimes.jax import (
+    checks,
+    inference,
+    nets,
+    place,
+    profile,
+    state,
+    translated,
+    translation_checks,
+)
 from breakeven.runtimes.jax.session import Session, build, observe
 from breakeven.runtimes.jax.training import Training
 from breakeven.workloads import models, splits
@@ -44,6 +53,7 @@ def _inference(case: Case) -> Prepared:
         counters=place.counters,
         memory=memory,
         reset_memory=reset,
+        profile=partial(profile.profiled, made.step, made.sync, device),
         nulls={**made.nulls, "memory.jax_peak_bytes_in_use_mib": NO_PEAK},
     )
 
@@ -87,6 +97,7 @@ def _training(
         parameters=trained_parameter_count(plan.model),
         eval_samples=session.scoring.split.n,
         build=_noting_caches(compile) if plan.jitted else None,
+        profile=partial(profile.profiled, made.step, made.sync, session.device),
         nulls={
             "phases": "a jitted step is one program" if plan.jitted else "operations are enqueued ahead",
             "memory.jax_peak_bytes_in_use_mib": NO_PEAK,

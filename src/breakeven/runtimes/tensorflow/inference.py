@@ -15,7 +15,7 @@ from breakeven.runtimes import Prepared, bits
 from breakeven.runtimes.checks import Told, check, native
 from breakeven.runtimes.inference.handed import Making, Net, handed_over
 from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, inputs_of
-from breakeven.runtimes.tensorflow import nets, place, precision
+from breakeven.runtimes.tensorflow import nets, place, precision, profile
 from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.session import set_up
 from breakeven.runtimes.tensorflow.training import driven, traces
@@ -48,6 +48,7 @@ def prepare(case: Case) -> Prepared:
         counters=lambda: {**made.counters(), "tf_traces": sum(map(traces, calls))},
         memory=partial(place.memory, case.device),
         reset_memory=partial(place.reset_memory, case.device),
+        profile=partial(profile.profiled, made.step, made.sync, case.device),
     )
 
 

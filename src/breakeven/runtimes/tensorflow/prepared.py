@@ -9,7 +9,7 @@ from functools import partial
 
 from breakeven.records.case import Case
 from breakeven.runtimes import Prepared
-from breakeven.runtimes.tensorflow import checks, inference, place, state, translated
+from breakeven.runtimes.tensorflow import checks, inference, place, profile, state, translated
 from breakeven.runtimes.tensorflow.evaluation import evaluator
 from breakeven.runtimes.tensorflow.session import Session, build, observe
 from breakeven.runtimes.tensorflow.training import traces
@@ -64,5 +64,6 @@ def handed_over(session: Session) -> Prepared:
         parameters=parameter_count(session.model),
         eval_samples=session.test.n,
         build=None if eager else made.build,
+        profile=partial(profile.profiled, made.step, place.sync_of(case.device), case.device),
         nulls={"phases": "parts of an eager step are not timed" if eager else "a step is one program"},
     )

@@ -12,7 +12,7 @@ from typing import Any
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
 from breakeven.runtimes import Evaluation, Prepared
-from breakeven.runtimes.tensorflow import input, place, precision, state, translation_checks
+from breakeven.runtimes.tensorflow import input, place, precision, profile, state, translation_checks
 from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.session import observe_training, set_up
 from breakeven.runtimes.tensorflow.training import Plan, Training, driven, traces
@@ -128,6 +128,7 @@ def handed_over(session: Session) -> Prepared:
         parameters=trained_parameter_count(session.whole),
         eval_samples=session.test.n,
         build=None if eager else made.build,
+        profile=partial(profile.profiled, made.step, place.sync_of(case.device), case.device),
         nulls={"phases": f"two updates take turns: {taken}"},
     )
 

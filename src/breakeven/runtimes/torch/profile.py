@@ -4,7 +4,7 @@ Knows nothing about clocks: how many steps, and how long they take, is the busin
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,8 @@ from breakeven.records.profile import Operator
 from breakeven.runtimes import Drive, Profile, traces
 from breakeven.runtimes.host import MIB
 
-STEP = "breakeven::step"
-"""The annotation around each step, in the trace; it is no row, for it holds all the others."""
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 """Categories of a trace's events that ran on the device."""
-MOST_ROWS = 400
-"""Rows of operators kept, by their own time: ResNet152's training has about 300."""
-NOTHING_LAUNCHED = "a CPU runs its operators itself: nothing is launched"
 
 
 def profiled(
@@ -37,7 +32,7 @@ def profiled(
         sync()
 
     def annotated() -> None:
-        with record_function(STEP):
+        with record_function(traces.STEP):
             step()
 
     with profiler(
@@ -45,14 +40,14 @@ def profiled(
     ) as seen:
         drive(annotated)
     rows = [_row(e, on_device) for e in seen.key_averages(group_by_input_shape=True) if _is_row(e)]
-    rows.sort(key=lambda row: -max(row.self_host_ns or 0, row.self_device_ns or 0))
+    operators, left_out = traces.kept(rows)
     written = _exported(seen, trace)
-    nulls = {} if on_device else dict.fromkeys(("device_span_ns", "device_busy_ns"), NOTHING_LAUNCHED)
+    nulls = {} if on_device else dict.fromkeys(("device_span_ns", "device_busy_ns"), traces.NOTHING_LAUNCHED)
     ran = traces.on_device(written, ON_DEVICE)
     span, busy, gaps = traces.span_busy_gaps(ran)
     return Profile(
-        operators=tuple(rows[:MOST_ROWS]),
-        left_out=_left_out(rows[MOST_ROWS:]),
+        operators=operators,
+        left_out=left_out,
         kernels=traces.kernels(ran),
         device_span_ns=span,
         device_busy_ns=busy,
@@ -65,7 +60,7 @@ def profiled(
 
 def _is_row(event: FunctionEventAvg) -> bool:
     """Kernels, and annotations seen once more on the device, are rows of their own there: not operators."""
-    return bool(event.device_type == torch.autograd.DeviceType.CPU) and event.key != STEP
+    return bool(event.device_type == torch.autograd.DeviceType.CPU) and event.key != traces.STEP
 
 
 def _row(event: FunctionEventAvg, on_device: bool) -> Operator:
@@ -89,17 +84,6 @@ def _row(event: FunctionEventAvg, on_device: bool) -> Operator:
 
 def _ns(us: float) -> int:
     return round(1000 * us)
-
-
-def _left_out(rows: Iterable[Operator]) -> dict[str, int]:
-    rest = list(rows)
-    if not rest:
-        return {}
-    host, device = (sum(getattr(row, name) or 0 for row in rest) for name in SELF)
-    return {"rows": len(rest), "self_host_ns": host, "self_device_ns": device}
-
-
-SELF = ("self_host_ns", "self_device_ns")
 
 
 def _exported(seen: Any, trace: Path) -> Mapping[str, Any]:
