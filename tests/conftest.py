@@ -59,6 +59,8 @@ def missing(item: pytest.Item) -> str | None:
     """Why this test can't run here, or None."""
     if item.get_closest_marker("gpu") and (reason := no_gpu_reason()):
         return reason
+    if item.get_closest_marker("whole") and "whole" not in item.config.getoption("markexpr"):
+        return "takes minutes: pytest -m whole"
     if item.get_closest_marker("framework") and find_spec("torch") is None:
         return "torch is not installed (make setup)"
     if item.get_closest_marker("browser"):

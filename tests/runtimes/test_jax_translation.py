@@ -158,7 +158,7 @@ def test_what_is_not_built_has_a_reason() -> None:
     assert "no loss of cyclegan" in str(load.supports(dataclasses.replace(given, work=plain)))
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.whole)])
 def test_a_small_net_passes_its_checks(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a case of the real data, whose net is made small."""
     prepared = tiny(monkeypatch, precision=precision, residency="device")
@@ -214,7 +214,8 @@ def test_a_generator_infers_as_declared(changes: dict[str, str], monkeypatch: py
     assert prepared.evaluate(2).accuracy is None
 
 
-@pytest.mark.slow
+@pytest.mark.whole
+@pytest.mark.timeout(1200)
 def test_the_whole_net_at_128_is_what_its_case_says() -> None:
     prepared = runtimes.load("jax").prepare(cyclegan_case(residency="device"))
     assert (prepared.parameters, prepared.steps_per_epoch, prepared.samples_per_step) == (28_285_832, 140, 1)

@@ -194,7 +194,7 @@ def test_a_case_is_handed_over(tiny: None, name: str) -> None:
     theirs.close()
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.whole)])
 def test_a_case_passes_its_checks(tiny: None, precision: str) -> None:
     made = prepared(precision=precision, residency="device")
     found = made.checks()
@@ -217,7 +217,8 @@ def test_a_wrong_loss_is_told(tiny: None, monkeypatch: pytest.MonkeyPatch) -> No
         prepared(precision="fp32").checks()
 
 
-@pytest.mark.slow
+@pytest.mark.whole
+@pytest.mark.timeout(1200)
 def test_the_whole_net_at_128_is_what_its_case_says() -> None:
     made = runtimes.load("tensorflow").prepare(case(residency="device"))
     assert (made.parameters, made.steps_per_epoch, made.samples_per_step) == (28_285_832, 140, 1)

@@ -21,7 +21,7 @@ from breakeven.workloads import cyclegan, models
 from breakeven.workloads.schedule import learning_rate
 from breakeven.workloads.weights import declared_shapes
 
-from .translation_cases import SEED, STEPS, WHOLE, WORKS, in_torch, losses_of, splits
+from .translation_cases import SEED, STEPS, TINY, WHOLE, WORKS, in_torch, losses_of, splits
 
 pytestmark = pytest.mark.framework
 pytest.importorskip("torch")
@@ -156,7 +156,7 @@ def test_a_compiled_step_is_traced_four_times_in_its_build_and_never_again(
 
 @compiler
 @traces
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.timeout(1200)
 def test_a_step_in_code_of_the_compiler_is_the_eager_one() -> None:
     held_to_eager("channels-first")
@@ -276,7 +276,8 @@ def test_another_data_set_or_loss_has_a_reason() -> None:
     assert "no loss of cyclegan" in str(load("torch").supports(dataclasses.replace(given, work=plain)))
 
 
-@pytest.mark.slow
+@pytest.mark.whole
+@pytest.mark.timeout(1200)
 def test_the_whole_net_at_128_is_what_its_case_says() -> None:
     prepared = load("torch").prepare(case(residency="device"))
     assert (prepared.parameters, prepared.steps_per_epoch, prepared.samples_per_step) == (28_285_832, 140, 1)
@@ -293,7 +294,7 @@ def test_the_whole_net_at_128_is_what_its_case_says() -> None:
 
 @compiler
 @traces
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.timeout(1200)
 def test_the_compiled_net_at_128_is_held_to_the_eager_one() -> None:
     prepared = load("torch").prepare(case(residency="device", execution="compile:default"))
@@ -309,11 +310,10 @@ def test_the_compiled_net_at_128_is_held_to_the_eager_one() -> None:
     prepared.close()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_compiler_that_loses_a_gradient_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from breakeven.runtimes.torch import translation
 
+    monkeypatch.setattr(models, "model", lambda *given, **more: TINY)
     monkeypatch.setattr(translation, "compiled", _forgetful)
     prepared = load("torch").prepare(case(residency="device", execution="compile:default"))
     with pytest.raises(Mismatch, match="as_eager") as caught:
