@@ -101,21 +101,32 @@ class Blocks(Sequence[Block]):
         return self if kept.all() else Blocks(self._columns[:, kept])
 
     @property
+    def crossing(self) -> "Blocks":
+        """The blocks after warm-up that begin with the change of an epoch."""
+        boundary = self._columns[0]
+        # Most lists have none, and a mask of them takes four times as long as to see that.
+        return self[:0] if not boundary.any() else self.where(boundary > self._columns[4])
+
+    @property
     def steady(self) -> "Steady | None":
         """The steady blocks taken together, worked out once; None if there is none."""
         if self._steady is None:
             kept = np.flatnonzero((self._columns[0] | self._columns[4]) == 0)
             if kept.size:
-                ns, n_steps, samples = self.ns[kept], self.n_steps[kept], self.samples[kept]
-                steps = ns / n_steps
+                first, last = int(kept[0]), int(kept[-1])
+                # Warm-up comes first as a rule: what lies in one piece is not copied.
+                one_piece = last - first + 1 == kept.size
+                rows = self._columns[1:4, first : last + 1] if one_piece else self._columns[1:4, kept]
+                n_steps, ns, samples = rows.sum(axis=1).tolist()
+                steps = rows[1] / rows[0]
                 steps.sort()
-                middle = steps[[(kept.size - 1) // 2, kept.size // 2]].tolist()
+                middle = float(steps[(kept.size - 1) // 2]), float(steps[kept.size // 2])
                 self._steady = Steady(
                     median_ns=sum(middle) / 2,
                     longest_ns=float(steps[-1]),
-                    ns=int(ns.sum()),
-                    n_steps=int(n_steps.sum()),
-                    samples=int(samples.sum()),
+                    ns=ns,
+                    n_steps=n_steps,
+                    samples=samples,
                 )
         return self._steady
 
