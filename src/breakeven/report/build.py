@@ -108,7 +108,7 @@ def build(
         place = SECTIONS.index(measurements.work) + 1
         sections.insert(place, costs.costs(understanding, names, prices))
     if beside:
-        # Imported here: most reports have no published values beside them, and these take a tenth of the imports.
+        # Imported here: most reports have none beside them, and they take a tenth of the imports.
         from breakeven.report import published
 
         sections += published.sections(beside, names)
