@@ -59,11 +59,12 @@ def break_even_of(pairs: Sequence[Pair], ratios: Sequence[RatioFinding]) -> list
     """Break-even batches of every model and tuning, and break-even sizes where three models were compared."""
     by_ids = {(r.base_id, r.candidate_id, r.contrast): r for r in ratios if r.of == "step"}
     found = []
+    logs = [_logs(pair) for pair in pairs]
     for axis in ("batch", "flops", "parameters"):
         groups: dict[tuple[object, ...], list[_Point]] = {}
-        for pair in pairs:
+        for pair, mine in zip(pairs, logs, strict=True):
             ids = (pair.base.finding.case_id, pair.candidate.finding.case_id, pair.contrast)
-            point = _point(pair, axis, by_ids.get(ids))
+            point = _point(pair, axis, by_ids.get(ids), mine)
             if point is not None:
                 groups.setdefault(_group(pair, axis), []).append(point)
         for group in groups.values():
@@ -84,7 +85,7 @@ def _group(pair: Pair, axis: Axis) -> tuple[object, ...]:
     return (pair.contrast, *sides, alike)
 
 
-def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None) -> _Point | None:
+def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None, logs: Logs) -> _Point | None:
     candidate, work = pair.candidate.finding, pair.candidate.case.work
     if pair.base.case.work != work or pair.contrast == "mixed":
         return None  # other work, or a tuned side against an untuned one, is no point of any curve
@@ -92,11 +93,13 @@ def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None) -> _Point | None:
     if not size:
         return None
     name = str(work.batch) if axis == "batch" else work.model
-    return _Point(x=float(size), name=name, pair=pair, ratio=ratio, logs={} if pair.refused else _logs(pair))
+    return _Point(x=float(size), name=name, pair=pair, ratio=ratio, logs=logs)
 
 
 def _logs(pair: Pair) -> Logs:
-    """Of the replicates that both sides share; on one unit only, as any ratio."""
+    """Of the replicates that both sides share, on one unit only, as any ratio; none where it is refused."""
+    if pair.refused:
+        return {}
     a, b = pair.base.steps, pair.candidate.steps
     return {key: math.log(a[key] / b[key]) for key in shared_keys([a, b])}
 
