@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,24 @@ def test_steady_blocks_leave_out_warm_up_and_boundaries() -> None:
         3,
     )
     assert as_columns(made[:2]).steady is None and as_columns(()).steady is None
+
+
+@pytest.mark.parametrize("marked", [(1, 3), (0, 2), (0, 4), (), (0, 1, 2, 3, 4)])
+def test_steady_blocks_need_not_lie_in_one_piece(marked: tuple[int, ...]) -> None:
+    made = tuple(
+        Block(
+            n_steps=2, samples=4, ns=10 + index, warmup=index == 0 and 0 in marked, boundary=index in marked
+        )
+        for index in range(5)
+    )
+    found, kept = parse(inside(made)), [block for i, block in enumerate(made) if i not in marked]
+    assert found is not None and found.steady == as_columns(made).steady
+    assert (found.steady is None) == (not kept)
+    if found.steady is not None:
+        assert found.steady.ns == sum(block.ns for block in kept)
+        assert found.steady.median_ns == median(block.ns / 2 for block in kept)
+    crossing = tuple(block for block in made if block.boundary and not block.warmup)
+    assert found.crossing == crossing and len(found.crossing) == len(crossing)
 
 
 def test_a_line_read_is_the_line_written_and_written_again_the_same() -> None:

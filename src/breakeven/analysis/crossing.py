@@ -20,6 +20,7 @@ from breakeven.analysis.findings import CONTRASTS, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key, all_looks, shared_keys
 from breakeven.analysis.ratios import FEWEST
+from breakeven.records.copies import replace
 
 ENOUGH: Mapping[Axis, int] = {"batch": 2, "flops": 3, "parameters": 3}
 """Values of an axis that a curve takes: two models are no axis of sizes."""
@@ -58,11 +59,12 @@ def break_even_of(pairs: Sequence[Pair], ratios: Sequence[RatioFinding]) -> list
     """Break-even batches of every model and tuning, and break-even sizes where three models were compared."""
     by_ids = {(r.base_id, r.candidate_id, r.contrast): r for r in ratios if r.of == "step"}
     found = []
+    logs = [_logs(pair) for pair in pairs]
     for axis in ("batch", "flops", "parameters"):
         groups: dict[tuple[object, ...], list[_Point]] = {}
-        for pair in pairs:
+        for pair, mine in zip(pairs, logs, strict=True):
             ids = (pair.base.finding.case_id, pair.candidate.finding.case_id, pair.contrast)
-            point = _point(pair, axis, by_ids.get(ids))
+            point = _point(pair, axis, by_ids.get(ids), mine)
             if point is not None:
                 groups.setdefault(_group(pair, axis), []).append(point)
         for group in groups.values():
@@ -75,7 +77,7 @@ def break_even_of(pairs: Sequence[Pair], ratios: Sequence[RatioFinding]) -> list
 def _group(pair: Pair, axis: Axis) -> tuple[object, ...]:
     """All that must be equal along a curve. The best of each batch is a curve whatever its settings are."""
     work = pair.candidate.case.work
-    alike = dataclasses.replace(work, batch=1) if axis == "batch" else dataclasses.replace(work, model="")
+    alike = replace(work, batch=1) if axis == "batch" else replace(work, model="")
     pairs = pair.base, pair.candidate
     sides: list[object] = [m.finding.device_label for m in pairs]
     if pair.contrast == "tuning":
@@ -83,7 +85,7 @@ def _group(pair: Pair, axis: Axis) -> tuple[object, ...]:
     return (pair.contrast, *sides, alike)
 
 
-def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None) -> _Point | None:
+def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None, logs: Logs) -> _Point | None:
     candidate, work = pair.candidate.finding, pair.candidate.case.work
     if pair.base.case.work != work or pair.contrast == "mixed":
         return None  # other work, or a tuned side against an untuned one, is no point of any curve
@@ -91,11 +93,13 @@ def _point(pair: Pair, axis: Axis, ratio: RatioFinding | None) -> _Point | None:
     if not size:
         return None
     name = str(work.batch) if axis == "batch" else work.model
-    return _Point(x=float(size), name=name, pair=pair, ratio=ratio, logs={} if pair.refused else _logs(pair))
+    return _Point(x=float(size), name=name, pair=pair, ratio=ratio, logs=logs)
 
 
 def _logs(pair: Pair) -> Logs:
-    """Of the replicates that both sides share; on one unit only, as any ratio."""
+    """Of the replicates that both sides share, on one unit only, as any ratio; none where it is refused."""
+    if pair.refused:
+        return {}
     a, b = pair.base.steps, pair.candidate.steps
     return {key: math.log(a[key] / b[key]) for key in shared_keys([a, b])}
 
@@ -178,14 +182,12 @@ def _answered(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequenc
     """Adds the answer: from the sure sides, then where between them the curve passes 1."""
     sure = [(p.x, side) for p, side in zip(known, sides, strict=True) if side]
     if len(finding.changes) > 1:
-        return dataclasses.replace(
-            finding, answer="several", reason="which device wins changes more than once"
-        )
+        return replace(finding, answer="several", reason="which device wins changes more than once")
     if len(finding.changes) == 1:
         (after, before), rises = finding.changes[0], sure[0][1] < 0
         unsure = zip(known, sides, strict=True)
         beyond = [p.name for p, side in unsure if not side and not after < p.x < before]
-        finding = dataclasses.replace(
+        finding = replace(
             finding,
             answer="between",
             after=after,
@@ -196,7 +198,7 @@ def _answered(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequenc
         return _located(finding, [p for p in known if after <= p.x <= before])
     if len(sure) == len(known):
         answer: Answer = "always" if sure[0][1] > 0 else "never"
-        return dataclasses.replace(finding, answer=answer)
+        return replace(finding, answer=answer)
     return _unsure(finding, known, sides)
 
 
@@ -207,18 +209,18 @@ def _unsure(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequence[
     ]
     open_points = ", ".join(p.name for p, side in zip(known, sides, strict=True) if not side)
     why = doubts[0] if doubts else f"neither device surely wins at {open_points}"
-    finding = dataclasses.replace(finding, reason=why)
+    finding = replace(finding, reason=why)
     sure = [i for i, side in enumerate(sides) if side]
     if not sure:
         rises = fmean(known[-1].logs.values()) > fmean(known[0].logs.values())
-        return _located(dataclasses.replace(finding, wins_above=rises), known)
+        return _located(replace(finding, wins_above=rises), known)
     first, last, wins = sure[0], sure[-1], sides[sure[0]] > 0
     if len(sure) <= last - first or (first > 0 and last < len(known) - 1):
         return finding  # unsure in the middle, or at both ends: no single place to look at
     if first > 0:
-        finding = dataclasses.replace(finding, before=known[first].x, wins_above=wins)
+        finding = replace(finding, before=known[first].x, wins_above=wins)
         return _located(finding, known[: first + 1])
-    return _located(dataclasses.replace(finding, after=known[last].x, wins_above=not wins), known[last:])
+    return _located(replace(finding, after=known[last].x, wins_above=not wins), known[last:])
 
 
 def _located(finding: BreakEvenFinding, curve: Sequence[_Point]) -> BreakEvenFinding:
@@ -233,14 +235,14 @@ def _located(finding: BreakEvenFinding, curve: Sequence[_Point]) -> BreakEvenFin
     rows = [[p.logs[key] for p in curve] for key in keys]
     zeros = list(_zeros(x, [fmean(row[i] for row in rows) for i in range(len(x))]))
     at = math.exp(zeros[len(zeros) // 2]) if zeros else None
-    finding = dataclasses.replace(finding, at=at, processes=len(keys))
+    finding = replace(finding, at=at, processes=len(keys))
     if len(keys) < 2:
         return finding
     spans = list(_undecided(x, rows, all_looks(p.looks for p in curve)))
     low, high = min((a for a, _ in spans), default=None), max((b for _, b in spans), default=None)
     if low is None or high is None:
-        return dataclasses.replace(finding, low=at, high=at)  # replicates that agree to the last digit
-    return dataclasses.replace(
+        return replace(finding, low=at, high=at)  # replicates that agree to the last digit
+    return replace(
         finding,
         low=None if low <= x[0] and finding.after is None else math.exp(low),
         high=None if high >= x[-1] and finding.before is None else math.exp(high),

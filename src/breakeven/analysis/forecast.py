@@ -29,8 +29,7 @@ def boundary_s(process: Process) -> float | None:
 
     Signed, so that noise averages out instead of adding up. None where no steady boundary was timed.
     """
-    every = as_columns(process.attempt.blocks)
-    blocks = every.where(every.boundary & ~every.warmup)
+    blocks = as_columns(process.attempt.blocks).crossing
     if not blocks:
         # Epochs too short for a block: every block holds its share of the changes already.
         return 0.0 if "short_epoch" in process.attempt.flags else None

@@ -110,4 +110,4 @@ def _of_device(exposed: Times, busy: Times, step: float) -> dict[str, float]:
 def _times(value: object) -> dict[str, float]:
     if not isinstance(value, Mapping):
         return {}
-    return {str(name): float(ms) for name, ms in value.items() if isinstance(ms, int | float)}
+    return {str(name): float(ms) for name, ms in value.items() if isinstance(ms, (int, float))}

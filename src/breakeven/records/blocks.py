@@ -1,22 +1,23 @@
 """Timed blocks: one record each, and many of them as columns.
 
 Knows nothing about files. A file of a large study holds millions: as objects of their own they would take
-130 bytes each and a microsecond a visit, as columns 26 bytes and nothing.
+130 bytes each and a microsecond a visit, as columns 24 bytes and nothing.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-COLUMNS = ("boundary", "n_steps", "ns", "samples", "warmup")
-"""The fields of a block in the order of the file, whose keys are sorted."""
+NUMBERS = ("n_steps", "ns", "samples")
+"""The fields of a block that are numbers, in the order of the file, whose keys are sorted."""
 Columns = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
 FLAGS = b'{"boundary":%b,"n_steps":,"ns":,"samples":,"warmup":%b}'
 """A block as the file has it, less its numbers."""
 DIGITS = b"0123456789"
@@ -62,65 +63,86 @@ class Steady:
     samples: int
 
 
+class Marks(NamedTuple):
+    """Which blocks begin with the change of an epoch, which are warm-up, and which are neither: steady.
+
+    `steady` is a slice where these lie in one piece, as a rule: nothing is copied to look at them.
+    """
+
+    boundary: Mask
+    warmup: Mask
+    steady: slice | Indices
+
+
+def marks_of(boundary: Mask, warmup: Mask) -> Marks:
+    """The marks of as many blocks as the masks are long."""
+    kept = np.flatnonzero(~(boundary | warmup))
+    one_piece = kept.size > 0 and kept[-1] - kept[0] + 1 == kept.size
+    steady = slice(int(kept[0]), int(kept[-1]) + 1) if one_piece else kept
+    return Marks(boundary=boundary, warmup=warmup, steady=steady)
+
+
 class Blocks(Sequence[Block]):
     """Blocks as columns: a sequence of `Block` that equals the tuple of them. Never changed."""
 
-    __slots__ = ("_columns", "_steady")
+    __slots__ = ("_marks", "_numbers", "_steady")
 
-    def __init__(self, columns: Columns) -> None:
-        """`columns`: shape (5, blocks), rows as COLUMNS. The caller has checked what a Block checks."""
-        self._columns: Columns = columns
+    def __init__(self, numbers: Columns, marks: Marks) -> None:
+        """`numbers`: shape (blocks, 3), columns as NUMBERS. The caller has checked what a Block checks."""
+        self._numbers = numbers
+        self._marks = marks
         self._steady: Steady | None = None
 
     @property
     def n_steps(self) -> Columns:
-        return self._row(1)
+        return self._numbers[:, 0]
 
     @property
     def ns(self) -> Columns:
-        return self._row(2)
+        return self._numbers[:, 1]
 
     @property
     def samples(self) -> Columns:
-        return self._row(3)
+        return self._numbers[:, 2]
 
     @property
     def warmup(self) -> Mask:
-        return self._row(4).astype(np.bool_)
+        return self._marks.warmup
 
     @property
     def boundary(self) -> Mask:
-        return self._row(0).astype(np.bool_)
+        return self._marks.boundary
 
-    def _row(self, index: int) -> Columns:
-        row: Columns = self._columns[index]
-        return row
+    def where(self, kept: Mask | slice) -> "Blocks":
+        """The blocks that the mask keeps, or the slice."""
+        return Blocks(self._numbers[kept], marks_of(self.boundary[kept], self.warmup[kept]))
 
-    def where(self, kept: Mask) -> "Blocks":
-        """The blocks that the mask keeps."""
-        return self if kept.all() else Blocks(self._columns[:, kept])
+    @property
+    def crossing(self) -> "Blocks":
+        """The blocks after warm-up that begin with the change of an epoch."""
+        return self.where(self.boundary & ~self.warmup) if self.boundary.any() else NO_BLOCKS
 
     @property
     def steady(self) -> "Steady | None":
         """The steady blocks taken together, worked out once; None if there is none."""
         if self._steady is None:
-            kept = np.flatnonzero((self._columns[0] | self._columns[4]) == 0)
-            if kept.size:
-                ns, n_steps, samples = self.ns[kept], self.n_steps[kept], self.samples[kept]
-                steps = ns / n_steps
+            rows = self._numbers[self._marks.steady]
+            if len(rows):
+                n_steps, ns, samples = rows.sum(axis=0).tolist()
+                steps = rows[:, 1] / rows[:, 0]
                 steps.sort()
-                middle = steps[[(kept.size - 1) // 2, kept.size // 2]].tolist()
+                middle = float(steps[(len(rows) - 1) // 2]), float(steps[len(rows) // 2])
                 self._steady = Steady(
                     median_ns=sum(middle) / 2,
                     longest_ns=float(steps[-1]),
-                    ns=int(ns.sum()),
-                    n_steps=int(n_steps.sum()),
-                    samples=int(samples.sum()),
+                    ns=ns,
+                    n_steps=n_steps,
+                    samples=samples,
                 )
         return self._steady
 
     def __len__(self) -> int:
-        return int(self._columns.shape[1])
+        return len(self._numbers)
 
     @overload
     def __getitem__(self, index: int) -> Block: ...
@@ -128,36 +150,45 @@ class Blocks(Sequence[Block]):
     def __getitem__(self, index: slice) -> "Blocks": ...
     def __getitem__(self, index: int | slice) -> "Block | Blocks":
         if isinstance(index, slice):
-            return Blocks(self._columns[:, index])
-        return _block(self._columns[:, index].tolist())
+            return self.where(index)
+        return _block(self._numbers[index].tolist(), bool(self.warmup[index]), bool(self.boundary[index]))
 
     def __iter__(self) -> Iterator[Block]:
-        return map(_block, self._columns.T.tolist())
+        return map(_block, self._numbers.tolist(), self.warmup.tolist(), self.boundary.tolist())
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Blocks):
-            return np.array_equal(self._columns, other._columns)
+            return self._bytes() == other._bytes()
         return tuple(self) == other if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
         # Sets and dictionaries of attempts from files only: a tuple of blocks would hash otherwise.
-        return hash(self._columns.tobytes())
+        return hash(self._bytes())
+
+    def _bytes(self) -> tuple[bytes, bytes, bytes]:
+        return self._numbers.tobytes(), self.warmup.tobytes(), self.boundary.tobytes()
 
     def __repr__(self) -> str:
         return repr(tuple(self))
 
 
-def _block(row: Sequence[Any]) -> Block:
-    boundary, n_steps, ns, samples, warmup = row
-    return Block(n_steps=n_steps, samples=samples, ns=ns, warmup=bool(warmup), boundary=bool(boundary))
+NO_BLOCKS = Blocks(
+    np.empty((0, len(NUMBERS)), np.int64), marks_of(np.empty(0, np.bool_), np.empty(0, np.bool_))
+)
+
+
+def _block(numbers: Sequence[int], warmup: bool, boundary: bool) -> Block:
+    n_steps, ns, samples = numbers
+    return Block(n_steps=n_steps, samples=samples, ns=ns, warmup=warmup, boundary=boundary)
 
 
 def as_columns(blocks: Sequence[Block]) -> Blocks:
     """The same blocks as columns."""
     if isinstance(blocks, Blocks):
         return blocks
-    rows = [[b.boundary, b.n_steps, b.ns, b.samples, b.warmup] for b in blocks]
-    return Blocks(np.array(rows, dtype=np.int64).reshape(len(rows), len(COLUMNS)).T)
+    numbers = np.array([[b.n_steps, b.ns, b.samples] for b in blocks], dtype=np.int64)
+    marks = np.array([[b.boundary, b.warmup] for b in blocks], dtype=np.bool_).reshape(-1, 2)
+    return Blocks(numbers.reshape(-1, len(NUMBERS)), marks_of(marks[:, 0], marks[:, 1]))
 
 
 def parse(text: bytes) -> Blocks | None:
@@ -165,28 +196,28 @@ def parse(text: bytes) -> Blocks | None:
 
     Whoever gets None reads it with a parser of JSON, which says what is wrong with it.
     """
-    flags = _flags(text.translate(None, DIGITS))
-    if flags is None:
+    marks = _marks(text.translate(None, DIGITS))
+    if marks is None:
         return None
     numbers = text.translate(SPACED, NOT_NUMBERS)
     values = np.fromstring(numbers.decode("ascii"), dtype=np.int64, sep=" ")
-    count = flags.shape[1]
-    if values.size != 3 * count:
+    if values.size != len(NUMBERS) * len(marks.warmup):
         return None
-    columns = np.empty((len(COLUMNS), count), dtype=np.int64)
-    columns[[0, 4]] = flags
-    columns[1:4] = values.reshape(count, 3).T
-    sound = columns.max() < MOST and columns[1].min() >= 1
-    return Blocks(columns) if sound else None
+    # As they were parsed: a copy to where each column lies in one piece takes longer than it saves.
+    rows = values.reshape(-1, len(NUMBERS))
+    return Blocks(rows, marks) if values.max() < MOST and rows[:, 0].min() >= 1 else None
 
 
 @lru_cache(maxsize=KNOWN_FORMS)
-def _flags(form: bytes) -> Columns | None:
-    """Rows `boundary` and `warmup`, shape (2, blocks), of a list less its digits; None for any other text."""
+def _marks(form: bytes) -> Marks | None:
+    """The marks of a list less its digits; None for any other text."""
     no, yes = b"false", b"true"
     rows = [
         [value == yes for value in found.groups()]
         for found in re.finditer(FLAGS % ((b"(false|true)",) * 2), form)
     ]
     written = b",".join(FLAGS % (yes if boundary else no, yes if warmup else no) for boundary, warmup in rows)
-    return np.array(rows, dtype=np.int64).T if rows and written == form else None
+    if not rows or written != form:
+        return None
+    boundary, warmup = np.array(rows, dtype=np.bool_).T.copy()
+    return marks_of(boundary, warmup)

@@ -66,10 +66,11 @@ def times_ns(attempts: Sequence[Attempt]) -> dict[str, float]:
     """Case_id -> nanoseconds a step, by the attempts that decide, on the unit that has most of them."""
     deciding = [a for a in attempts if a.purpose in DECIDING and a.outcome == "ok"]
     units = Counter(a.fingerprint_id for a in deciding)
+    unit = max(units, key=lambda name: units[name], default=None)
     found: dict[str, list[float]] = {}
     for a in deciding:
         ns = steady_step_ns(a)
-        if ns is not None and a.fingerprint_id == units.most_common(1)[0][0]:
+        if ns is not None and a.fingerprint_id == unit:
             found.setdefault(a.case_id, []).append(math.log(ns))
     return {case_id: math.exp(statistics.fmean(logs)) for case_id, logs in found.items()}
 

@@ -5,11 +5,11 @@ Knows nothing about file formats. A section that the lines don't support is not 
 
 import dataclasses
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from breakeven import units
 from breakeven.analysis.advise_findings import Prices
 from breakeven.analysis.findings import Understanding
-from breakeven.analysis.published import PublishedFindings
 from breakeven.report import (
     bandwidth,
     claims,
@@ -26,11 +26,13 @@ from breakeven.report import (
     measurements,
     memory,
     profile,
-    published,
     shares,
 )
 from breakeven.report.names import Names, names_of, tuning_of
 from breakeven.report.view import Report, Section, clean
+
+if TYPE_CHECKING:
+    from breakeven.analysis.published import PublishedFindings
 
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
@@ -93,7 +95,7 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
 
 def build(
     understanding: Understanding,
-    beside: PublishedFindings | None = None,
+    beside: "PublishedFindings | None" = None,
     prices: Prices | None = None,
 ) -> Report:
     """The report of one study: everything that any format shows.
@@ -105,7 +107,11 @@ def build(
     if prices is not None:
         place = SECTIONS.index(measurements.work) + 1
         sections.insert(place, costs.costs(understanding, names, prices))
-    sections += published.sections(beside, names) if beside else ()
+    if beside:
+        # Imported here: most reports have none beside them, and they take a tenth of the imports.
+        from breakeven.report import published
+
+        sections += published.sections(beside, names)
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)
     return Report(

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 
 from breakeven.analysis.findings import Understanding
@@ -78,11 +79,39 @@ def page_of(report: Report, findings: str, rows: str) -> str:
         data=Markup(_embedded(report, findings, rows)),
         filter_from=FILTER_FROM,
         folded_from=FOLDED_FROM,
-        lines_of=lines_of,
-        title_of=title_of,
+        rows_of=lambda table, anchors: Markup(rows_of(table, anchors)),
         evidence=evidence(report),
         is_long=is_long,
     ).lstrip()
+
+
+def rows_of(table: Table, anchors: Mapping[tuple[str, ...], str]) -> str:
+    """The rows of a table, every text escaped: a template takes three times as long for 15,000 cells."""
+    columns = table.columns
+    classes = [f"{c.align}{' number' if c.numeric else ''}{' key' if c.key else ''}" for c in columns]
+    tags = ["th scope=row", *("td" for _ in columns[1:])]
+    out = []
+    for row in table.rows:
+        anchor = anchors.get(lines_of(row)) if anchors else None
+        out.append("<tr>")
+        for tag, looks, cell in zip(tags, classes, row, strict=True):
+            sort = "" if cell.sort is None else f' data-sort="{escaped(str(cell.sort))}"'
+            title = title_of(cell)
+            told = f' title="{escaped(title)}"' if title else ""
+            text = escaped(cell.text)
+            if cell.evidence and anchor:
+                text = f'<a class="line" href="#{escaped(anchor)}">{text}</a>'
+            out.append(f'<{tag} class="{looks}"{sort}{told}>{text}</{tag[:2]}>')
+        out.append("</tr>")
+    return "\n".join(out)
+
+
+@lru_cache(maxsize=4096)
+def escaped(text: str) -> str:
+    """A text that neither ends nor begins an element or an attribute. The same few stand in most cells."""
+    from markupsafe import escape
+
+    return str(escape(text))
 
 
 def title_of(cell: Cell) -> str:

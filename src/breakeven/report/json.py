@@ -5,16 +5,18 @@ Knows nothing about the view. Keys are the names of the findings' fields, which 
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breakeven.analysis.findings import Understanding
-from breakeven.analysis.published import PublishedFindings
 from breakeven.records.canonical import to_json
+
+if TYPE_CHECKING:
+    from breakeven.analysis.published import PublishedFindings
 
 SCHEMA = "breakeven.report/1"
 
 
-def document(understanding: Understanding, beside: PublishedFindings | None = None) -> dict[str, Any]:
+def document(understanding: Understanding, beside: "PublishedFindings | None" = None) -> dict[str, Any]:
     """Plain JSON values; what is not finite is null, for JSON has no other numbers.
 
     `published` is there where published values were asked for.
@@ -23,7 +25,7 @@ def document(understanding: Understanding, beside: PublishedFindings | None = No
     return {"schema": SCHEMA, **found} | ({"published": to_json(beside)} if beside else {})
 
 
-def to_text(understanding: Understanding, beside: PublishedFindings | None = None) -> str:
+def to_text(understanding: Understanding, beside: "PublishedFindings | None" = None) -> str:
     """The same document as text on one line, made ten times as fast where that can be."""
     from pydantic_core import to_json as fast
 
