@@ -1,7 +1,7 @@
 """Vega-Lite specifications from their parts, as plain values: the few words of the language that charts use.
 
 Knows nothing about what is drawn. The words are altair's, and a test holds what they say to what altair says:
-its import and its copies of every part took 0.5 s, a third of the page of a usual study.
+its import and its copies of every part took 0.7 s, more than all else of the page of a usual study.
 """
 
 from collections.abc import Mapping
