@@ -233,10 +233,11 @@ def test_a_path_that_cannot_be_written_is_one_line(understanding: Understanding,
     assert [path.name for path in tmp_path.iterdir()] == ["folder.md"]
 
 
+@pytest.mark.parametrize("package", ["altair", "vl_convert"])
 def test_without_the_extra_the_exact_line_is_said(
-    understanding: Understanding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    understanding: Understanding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=re.escape('pip install "breakeven[report]"')):
         write(build(understanding), understanding, tmp_path / "report.html")
     write(build(understanding), understanding, tmp_path / "report.md")

@@ -72,6 +72,16 @@ def test_the_screen_shows_the_summary_of_a_large_study(large: Understanding) -> 
     assert "breakeven report here -o report.html" in shown
 
 
+def test_every_chart_is_what_vega_lite_takes(understanding: Understanding) -> None:
+    import altair
+
+    for chart in build(understanding).charts:
+        drawn = spec(chart)
+        # No background is drawn, which the schema has no word for.
+        assert drawn["config"].pop("background") is None
+        altair.Chart.from_dict(drawn, validate=True)
+
+
 def test_an_interval_over_decades_does_not_squeeze_the_chart(understanding: Understanding) -> None:
     chart = next(c for c in build(understanding).charts if c.kind == "ratios")
     wide = [dict(value, high=1e6) if value["high"] else value for value in chart.values]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.report import bandwidth, inference_charts, predict_charts, roofline, trend_chart, vega
+from breakeven.report import bandwidth, inference_charts, predict_charts, roofline, trend_chart
 from breakeven.report.drawing import (
     WIDTH,
     bounds,
@@ -22,6 +22,7 @@ from breakeven.report.drawing import (
     ratio_channel,
     rule,
     series,
+    with_rows,
 )
 from breakeven.report.view import Chart
 from breakeven.workloads.fetch import cache_dir
@@ -52,12 +53,11 @@ FONT = "system-ui, sans-serif"
 
 
 def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
-    """The Vega-Lite specification of a chart, its data inside."""
-    return {"config": _config(ink), **drawn(vega, chart).to_dict()}
-
-
-def drawn(alt: Any, chart: Chart) -> Any:
-    """The chart in the words of `vega`, or of altair where a test hands that in."""
+    """The Vega-Lite specification of a chart, its data inside. UserError without the report extra."""
+    try:
+        import altair as alt
+    except ImportError as error:
+        raise UserError(MISSING_EXTRA) from error
     draw = {
         "ladder": _ladder,
         "scale": _scale,
@@ -74,8 +74,19 @@ def drawn(alt: Any, chart: Chart) -> Any:
         "bandwidth": bandwidth.draw,
         "roofline": roofline.draw,
     }[chart.kind]
-    title = alt.Title(chart.title, subtitle=chart.subtitle)
-    return draw(alt, chart).properties(title=title, description=chart.alt_text)
+    # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
+    # What altair checks of each part and value takes ten times as long as all else; a test checks the whole.
+    with (
+        alt.data_transformers.enable("default", max_rows=None),
+        alt.utils.schemapi.debug_mode(False),
+    ):
+        drawn = draw(alt, chart)
+        titled = drawn.properties(
+            title=alt.Title(chart.title, subtitle=chart.subtitle), description=chart.alt_text
+        )
+        out: dict[str, Any] = with_rows(titled.to_dict(validate=False))
+    out["config"] = _config(ink)
+    return out
 
 
 def svg(chart: Chart) -> str:

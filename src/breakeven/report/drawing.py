@@ -76,7 +76,7 @@ def bounds(values: Sequence[Any], of: str) -> tuple[float, float]:
 
 def cut(alt: Any, channel: str, scale: Mapping[str, Any], **encoding: Any) -> list[Any]:
     """An arrow at the edge for each interval that goes on beyond it, `channel` x or y."""
-    low, high = scale["scale"]["domain"]
+    low, high = scale["scale"].domain
     arrows = ("triangle-left", "triangle-right") if channel == "x" else ("triangle-down", "triangle-up")
     tests = (f"isValid(datum.low) && datum.low < {low}", f"isValid(datum.high) && datum.high > {high}")
     kind = alt.X if channel == "x" else alt.Y
@@ -99,9 +99,27 @@ def points(alt: Any) -> Any:
     return alt.Chart().mark_point(filled=True, size=80, opacity=1)
 
 
+class Rows:
+    """The marks of a chart on their way through altair, which copies and walks whatever it can look into."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Sequence[Mapping[str, Any]]) -> None:
+        self.values = values
+
+
 def data(alt: Any, values: Sequence[Mapping[str, Any]]) -> Any:
-    """The marks of a chart as its data."""
-    return alt.Data(values=list(values))
+    """The marks as altair's data; `charts.spec` puts them in once altair is done."""
+    return alt.Data(values=Rows(values))
+
+
+def with_rows(spec: Any) -> Any:
+    """A specification with the marks in the place of every `Rows`."""
+    if isinstance(spec, dict):
+        return {key: with_rows(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [with_rows(value) for value in spec]
+    return list(spec.values) if isinstance(spec, Rows) else spec
 
 
 def paged(
