@@ -4,6 +4,7 @@ Knows nothing about how parts were timed. The thresholds stand here and nowhere 
 labels. They are those of the measurement contract (R8) where it has one.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -15,7 +16,6 @@ from breakeven.analysis.processes import all_looks
 from breakeven.analysis.ratios import disturbed, one_unit
 from breakeven.analysis.shares import Split, mean_shares, middle_ms, share_ranges, splits_of
 from breakeven.records.case import Case
-from breakeven.records.copies import replace
 from breakeven.records.file import Results
 from breakeven.workloads import roofline
 
@@ -84,7 +84,7 @@ def _launched(finding: ShareFinding, m: Measured, twins: Mapping[Case, Measured]
     eager, captured = one_unit(m.steps, twin.steps)
     ratio = stats.paired_ratio(eager, captured, looks=all_looks([m.looks, twin.looks]))
     point = 1 - (twin.finding.step_point_s or 0.0) / finding.step_s
-    finding = replace(
+    finding = dataclasses.replace(
         finding,
         launch_share=None if ratio is None else _saved(ratio.interval),
         launch_share_point=point if ratio is None else 1 - 1 / ratio.interval.estimate,
@@ -105,13 +105,15 @@ def _captured(shown: Sequence[Measured]) -> dict[Case, Measured]:
 
 def _as_captured(case: Case) -> Case:
     """What an eager case and the same one captured share: capturing may need another optimizer's code."""
-    alike = replace(case.tuning, execution="captured", optimizer_impl=None)
-    return replace(case, tuning=alike)
+    alike = dataclasses.replace(case.tuning, execution="captured", optimizer_impl=None)
+    return dataclasses.replace(case, tuning=alike)
 
 
 def _saved(ratio: stats.Interval) -> stats.Interval:
     """The interval of eager / captured as that of the share which capturing saves."""
-    return replace(ratio, low=1 - 1 / ratio.low, high=1 - 1 / ratio.high, estimate=1 - 1 / ratio.estimate)
+    return dataclasses.replace(
+        ratio, low=1 - 1 / ratio.low, high=1 - 1 / ratio.high, estimate=1 - 1 / ratio.estimate
+    )
 
 
 def _floored(
@@ -137,7 +139,7 @@ def _floored(
         dtype_bytes=BYTES.get(case.case.tuning.precision, 4),
         training=work.task == "train",
     )
-    return replace(
+    return dataclasses.replace(
         finding,
         floor_s=floor.seconds,
         floor_memory_share=floor.memory_share,
@@ -154,7 +156,7 @@ def _judged(finding: ShareFinding, case: Case, splits: list[Split] | str) -> Sha
         if case.work.task == "infer":  # a call is one piece, with its data in place as a rule
             return _captured_or_roofline(finding)
         return _roofline(finding) if case.tuning.captured else _untold(finding, splits)
-    finding = replace(
+    finding = dataclasses.replace(
         finding,
         shares=mean_shares(splits),
         ranges=share_ranges(splits),
@@ -231,14 +233,14 @@ def _roofline(finding: ShareFinding) -> ShareFinding:
 
 
 def _told(finding: ShareFinding, label: Label, why: str) -> ShareFinding:
-    return replace(finding, label=label, why=why)
+    return dataclasses.replace(finding, label=label, why=why)
 
 
 def _untold(finding: ShareFinding, why: str) -> ShareFinding:
-    return replace(finding, label="cannot tell", why=why)
+    return dataclasses.replace(finding, label="cannot tell", why=why)
 
 
 def _because(finding: ShareFinding, **reasons: str) -> ShareFinding:
     if not reasons:
         return finding
-    return replace(finding, reasons={**finding.reasons, **reasons})
+    return dataclasses.replace(finding, reasons={**finding.reasons, **reasons})

@@ -3,6 +3,7 @@
 Knows nothing about comparisons between cases.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,6 @@ from breakeven.analysis.processes import (
 )
 from breakeven.analysis.runs import Run, runs_of, totals_of
 from breakeven.records.case import Case
-from breakeven.records.copies import replace
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check, Load
 from breakeven.records.replicates import confirm_looks_of, full_looks_of, looks_of
@@ -86,8 +86,8 @@ def measured_cases(results: Results) -> list[Measured]:
         checks = by_case.get(case_id, [])
         looks = looks_of(studies, case_id), full_looks_of(studies, case_id)
         found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks)
-        finding = replace(found.finding, in_study=case_id in wanted, source=results.path)
-        made.append(replace(found, finding=finding))
+        finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
+        made.append(dataclasses.replace(found, finding=finding))
     return made
 
 
@@ -103,7 +103,9 @@ def confirmed_cases(results: Results) -> dict[str, Measured]:
         checks = by_case.get(case_id, [])
         looks = confirm_looks_of(studies), ()
         found = _measured(mine, checks, naming.preset_of(mine), None, limits, looks)
-        made[case_id] = replace(found, finding=replace(found.finding, source=results.path))
+        made[case_id] = dataclasses.replace(
+            found, finding=dataclasses.replace(found.finding, source=results.path)
+        )
     return made
 
 
@@ -158,7 +160,7 @@ def _measured(
         flags["above_ceiling"] = len(used)
     if len({p.attempt.fingerprint_id for p in everything}) > 1:
         flags["several_units"] = len(everything)
-    finding = replace(
+    finding = dataclasses.replace(
         finding,
         flags=tuple(sorted(flags)),
         flag_counts=flags,

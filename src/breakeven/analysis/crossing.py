@@ -20,7 +20,6 @@ from breakeven.analysis.findings import CONTRASTS, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key, all_looks, shared_keys
 from breakeven.analysis.ratios import FEWEST
-from breakeven.records.copies import replace
 
 ENOUGH: Mapping[Axis, int] = {"batch": 2, "flops": 3, "parameters": 3}
 """Values of an axis that a curve takes: two models are no axis of sizes."""
@@ -77,7 +76,7 @@ def break_even_of(pairs: Sequence[Pair], ratios: Sequence[RatioFinding]) -> list
 def _group(pair: Pair, axis: Axis) -> tuple[object, ...]:
     """All that must be equal along a curve. The best of each batch is a curve whatever its settings are."""
     work = pair.candidate.case.work
-    alike = replace(work, batch=1) if axis == "batch" else replace(work, model="")
+    alike = dataclasses.replace(work, batch=1) if axis == "batch" else dataclasses.replace(work, model="")
     pairs = pair.base, pair.candidate
     sides: list[object] = [m.finding.device_label for m in pairs]
     if pair.contrast == "tuning":
@@ -182,12 +181,14 @@ def _answered(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequenc
     """Adds the answer: from the sure sides, then where between them the curve passes 1."""
     sure = [(p.x, side) for p, side in zip(known, sides, strict=True) if side]
     if len(finding.changes) > 1:
-        return replace(finding, answer="several", reason="which device wins changes more than once")
+        return dataclasses.replace(
+            finding, answer="several", reason="which device wins changes more than once"
+        )
     if len(finding.changes) == 1:
         (after, before), rises = finding.changes[0], sure[0][1] < 0
         unsure = zip(known, sides, strict=True)
         beyond = [p.name for p, side in unsure if not side and not after < p.x < before]
-        finding = replace(
+        finding = dataclasses.replace(
             finding,
             answer="between",
             after=after,
@@ -198,7 +199,7 @@ def _answered(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequenc
         return _located(finding, [p for p in known if after <= p.x <= before])
     if len(sure) == len(known):
         answer: Answer = "always" if sure[0][1] > 0 else "never"
-        return replace(finding, answer=answer)
+        return dataclasses.replace(finding, answer=answer)
     return _unsure(finding, known, sides)
 
 
@@ -209,18 +210,18 @@ def _unsure(finding: BreakEvenFinding, known: Sequence[_Point], sides: Sequence[
     ]
     open_points = ", ".join(p.name for p, side in zip(known, sides, strict=True) if not side)
     why = doubts[0] if doubts else f"neither device surely wins at {open_points}"
-    finding = replace(finding, reason=why)
+    finding = dataclasses.replace(finding, reason=why)
     sure = [i for i, side in enumerate(sides) if side]
     if not sure:
         rises = fmean(known[-1].logs.values()) > fmean(known[0].logs.values())
-        return _located(replace(finding, wins_above=rises), known)
+        return _located(dataclasses.replace(finding, wins_above=rises), known)
     first, last, wins = sure[0], sure[-1], sides[sure[0]] > 0
     if len(sure) <= last - first or (first > 0 and last < len(known) - 1):
         return finding  # unsure in the middle, or at both ends: no single place to look at
     if first > 0:
-        finding = replace(finding, before=known[first].x, wins_above=wins)
+        finding = dataclasses.replace(finding, before=known[first].x, wins_above=wins)
         return _located(finding, known[: first + 1])
-    return _located(replace(finding, after=known[last].x, wins_above=not wins), known[last:])
+    return _located(dataclasses.replace(finding, after=known[last].x, wins_above=not wins), known[last:])
 
 
 def _located(finding: BreakEvenFinding, curve: Sequence[_Point]) -> BreakEvenFinding:
@@ -235,14 +236,14 @@ def _located(finding: BreakEvenFinding, curve: Sequence[_Point]) -> BreakEvenFin
     rows = [[p.logs[key] for p in curve] for key in keys]
     zeros = list(_zeros(x, [fmean(row[i] for row in rows) for i in range(len(x))]))
     at = math.exp(zeros[len(zeros) // 2]) if zeros else None
-    finding = replace(finding, at=at, processes=len(keys))
+    finding = dataclasses.replace(finding, at=at, processes=len(keys))
     if len(keys) < 2:
         return finding
     spans = list(_undecided(x, rows, all_looks(p.looks for p in curve)))
     low, high = min((a for a, _ in spans), default=None), max((b for _, b in spans), default=None)
     if low is None or high is None:
-        return replace(finding, low=at, high=at)  # replicates that agree to the last digit
-    return replace(
+        return dataclasses.replace(finding, low=at, high=at)  # replicates that agree to the last digit
+    return dataclasses.replace(
         finding,
         low=None if low <= x[0] and finding.after is None else math.exp(low),
         high=None if high >= x[-1] and finding.before is None else math.exp(high),

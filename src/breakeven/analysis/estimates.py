@@ -3,6 +3,7 @@
 Knows nothing about other cases or about which attempts enter.
 """
 
+import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +14,6 @@ from breakeven.analysis.forecast import evaluation_s, forecast
 from breakeven.analysis.processes import NS, Process
 from breakeven.analysis.runs import SYNTHETIC, Run, accuracies_of, accuracy_interval
 from breakeven.records.case import Work
-from breakeven.records.copies import replace
 from breakeven.records.lines import Attempt
 from breakeven.workloads import costs
 
@@ -33,7 +33,7 @@ def with_steps(
     steps, rates = [p.step_s for p in used], [p.samples_per_s for p in used]
     ahead = forecast(used, looks)
     evaluations = [evaluation_s(p.attempt) for p in used]
-    finding = replace(
+    finding = dataclasses.replace(
         finding,
         processes=len(used),
         step_s=stats.case_interval(steps, looks=looks),
@@ -63,7 +63,7 @@ def with_runs(
     if not runs:
         return _because(finding, full_s="sampled; add --full", accuracy="sampled; add --full")
     accuracies = accuracies_of(runs)
-    finding = replace(
+    finding = dataclasses.replace(
         finding,
         processes=finding.processes or len(runs),
         full_s=stats.case_interval(judging, looks=looks),
@@ -80,7 +80,7 @@ def with_runs(
     if not judging or finding.total_point_s is None:
         return _because(finding, forecast_error="needs a forecast and a full run made in one process")
     measured = stats.geometric_mean(judging)
-    return replace(
+    return dataclasses.replace(
         finding,
         forecast_error=finding.total_point_s / measured - 1,
         forecast_inside=finding.total_s.contains(measured) if finding.total_s else None,
@@ -93,8 +93,8 @@ def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
     flops, net = flops_of(work), net_of(work)
     if flops is None or net is None:
         finding = _because(finding, flops_per_step="the layers of this model are not known")
-        return replace(finding, parameters=parameters)
-    return replace(
+        return dataclasses.replace(finding, parameters=parameters)
+    return dataclasses.replace(
         finding,
         parameters=parameters or costs.parameter_count(net),
         flops_per_step=float(flops),
@@ -104,7 +104,7 @@ def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
 
 def with_light(finding: CaseFinding, light: Light) -> CaseFinding:
     """Adds what the device does at best at the precision that ran, and which share of it was reached."""
-    finding = replace(
+    finding = dataclasses.replace(
         finding,
         ceiling_precision=light.precision,
         ceiling_tflop_per_s=light.ceiling,
@@ -112,7 +112,7 @@ def with_light(finding: CaseFinding, light: Light) -> CaseFinding:
         peak_tflop_per_s=light.peak,
     )
     if light.ceiling and finding.tflop_per_s is not None:
-        finding = replace(finding, share_of_ceiling=finding.tflop_per_s / light.ceiling)
+        finding = dataclasses.replace(finding, share_of_ceiling=finding.tflop_per_s / light.ceiling)
     return _because(finding, **light.reasons)
 
 
@@ -127,7 +127,7 @@ def with_resources(
     for attempt in attempts:
         for name, mib in attempt.memory.items():
             memory[name] = max(mib, memory.get(name, mib))
-    finding = replace(finding, memory_mib=memory)
+    finding = dataclasses.replace(finding, memory_mib=memory)
     watts = [
         x / NS for a in attempts if a.energy and (x := _per(a.energy, "gross_j", "window_ns")) is not None
     ]
@@ -139,7 +139,7 @@ def with_resources(
     if power is not None:
         # The window may hold changes of epoch too, so the step gets the mean power for its own time.
         joules = power * step if step else None
-        finding = replace(finding, power_w=power, energy_j_per_step=joules)
+        finding = dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
         return _net(finding, attempts)
     nulls = (why for a in attempts for name, why in a.nulls.items() if name.split(".")[0] == "energy")
     return _because(finding, energy_j_per_step=next(nulls, "energy was not read"))
@@ -152,11 +152,11 @@ def _net(finding: CaseFinding, attempts: Sequence[Attempt]) -> CaseFinding:
     if idle is None or power is None:
         nulls = (why for a in attempts for name, why in a.nulls.items() if name == "energy.idle_w")
         return _because(finding, net_energy_j_per_step=next(nulls, "no idle power was measured"))
-    finding = replace(finding, idle_w=idle)
+    finding = dataclasses.replace(finding, idle_w=idle)
     if idle >= power:
         why = f"idle power ({idle:.0f} W) is not below the power of the window ({power:.0f} W)"
         return _because(finding, net_energy_j_per_step=why)
-    return replace(finding, net_energy_j_per_step=(power - idle) * step if step else None)
+    return dataclasses.replace(finding, net_energy_j_per_step=(power - idle) * step if step else None)
 
 
 def _per(reading: Mapping[str, object], amount: str, of: str) -> float | None:
@@ -179,4 +179,4 @@ def _middle(values: Sequence[float]) -> float | None:
 def _because(finding: CaseFinding, **reasons: str) -> CaseFinding:
     if not reasons:
         return finding
-    return replace(finding, reasons={**finding.reasons, **reasons})
+    return dataclasses.replace(finding, reasons={**finding.reasons, **reasons})

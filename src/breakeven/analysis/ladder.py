@@ -4,6 +4,7 @@ Knows nothing about other devices. A losing step stays where it is, for what a s
 below it. A ladder is read by itself: its steps are one family of tests, its leave-one-outs another.
 """
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,6 @@ from breakeven.analysis.pairs import Pair, refusal
 from breakeven.analysis.ratios import step_ratios
 from breakeven.records import ladder
 from breakeven.records.case import Case, Device, Tuning, applicable
-from breakeven.records.copies import replace
 from breakeven.records.selection import Choice
 from breakeven.records.tuning import preset
 from breakeven.stats import Verdict
@@ -141,11 +141,11 @@ def _without(mine: Sequence[Measured], rungs: Sequence[_Rung]) -> list[_Rung]:
 
 def _turned(pair: Pair | None) -> Pair | None:
     """Without the step against with it: above 1 the step is worth having."""
-    return None if pair is None else replace(pair, base=pair.candidate, candidate=pair.base)
+    return None if pair is None else dataclasses.replace(pair, base=pair.candidate, candidate=pair.base)
 
 
 def _tuned(case: Case, tuning: Tuning) -> Case:
-    return applicable(replace(case, tuning=tuning))
+    return applicable(dataclasses.replace(case, tuning=tuning))
 
 
 def _step(rung: _Rung, win: RatioFinding | None) -> StepFinding:

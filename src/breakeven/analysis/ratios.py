@@ -16,7 +16,6 @@ from breakeven.analysis.findings import CaseFinding, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key
 from breakeven.records.case import Case
-from breakeven.records.copies import replace
 
 MARGIN = 0.03
 """Ratios this close to 1 are SAME: two runs of one unchanged case may differ by that on a shared machine."""
@@ -141,7 +140,9 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
     a, b = one_unit(_values(pair.base, of), _values(pair.candidate, of))
     if of == "step" and apart(pair.base, pair.candidate, [key for key in a if key in b]):
-        finding = replace(finding, apart=True, flags=tuple(sorted({*finding.flags, "not_interleaved"})))
+        finding = dataclasses.replace(
+            finding, apart=True, flags=tuple(sorted({*finding.flags, "not_interleaved"}))
+        )
     if not a or not b:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
     # Either side may have got more processes once it was seen.
@@ -159,17 +160,17 @@ def _compared(
     if not {unit for unit, _ in a} & {unit for unit, _ in b}:
         return _Draft(finding=_because(finding, "measured on different machines"), ratio=None)
     shared = [key for key in a if key in b]
-    finding = replace(finding, unit=shared[0][0] if shared else None)
+    finding = dataclasses.replace(finding, unit=shared[0][0] if shared else None)
     ratio = stats.paired_ratio(a, b, looks=looks)
     if ratio is not None:
         point = ratio.interval.estimate
-        return _Draft(finding=replace(finding, ratio=ratio.interval, point=point), ratio=ratio)
+        return _Draft(finding=dataclasses.replace(finding, ratio=ratio.interval, point=point), ratio=ratio)
     # A point takes processes of one unit: the replicates in common, else all of both sides.
     keys_a, keys_b = (shared, shared) if shared else (list(a), list(b))
     point = stats.geometric_mean(a[key] for key in keys_a) / stats.geometric_mean(b[key] for key in keys_b)
     few = min(len(a), len(b)) < 2
     why = "one process a side: no interval, no verdict" if few else "fewer than two replicates in common"
-    return _Draft(finding=_because(replace(finding, point=point), why), ratio=None)
+    return _Draft(finding=_because(dataclasses.replace(finding, point=point), why), ratio=None)
 
 
 def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests: int) -> RatioFinding:
@@ -179,20 +180,22 @@ def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests:
             **finding.reasons,
             "verdict": "something else used the machine in most processes of a side",
         }
-        return replace(finding, p_adjusted=p_adjusted, reasons=reasons)
+        return dataclasses.replace(finding, p_adjusted=p_adjusted, reasons=reasons)
     why = None
     if finding.apart:
         why = "the two sides were not measured in turn"
     elif ratio.interval.n < FEWEST:
         why = f"{ratio.interval.n} processes a side: {FEWEST} are the fewest for a verdict"
     if why is not None:
-        return replace(finding, p_adjusted=p_adjusted, reasons={**finding.reasons, "verdict": why})
+        return dataclasses.replace(
+            finding, p_adjusted=p_adjusted, reasons={**finding.reasons, "verdict": why}
+        )
     verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
     needed = None
     if verdict is stats.Verdict.UNCERTAIN:
         needed = stats.processes_to_decide(ratio, margin=MARGIN, tests=tests)
-    return replace(finding, verdict=verdict, p_adjusted=p_adjusted, processes_needed=needed)
+    return dataclasses.replace(finding, verdict=verdict, p_adjusted=p_adjusted, processes_needed=needed)
 
 
 def _because(finding: RatioFinding, reason: str) -> RatioFinding:
-    return replace(finding, reasons={"ratio": reason})
+    return dataclasses.replace(finding, reasons={"ratio": reason})

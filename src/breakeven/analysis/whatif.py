@@ -4,6 +4,7 @@ Knows nothing about why a part is not shortened. The part is what the next tunin
 step; the finding says whether the ratio keeps to the bound, for the share may cost the candidate less.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +13,6 @@ from breakeven.analysis.curves import WhatIfFinding
 from breakeven.analysis.pairs import Pair, is_cpu
 from breakeven.analysis.processes import Key, all_looks, shared_keys
 from breakeven.analysis.ratios import FEWEST, apart, disturbed
-from breakeven.records.copies import replace
 from breakeven.stats import Interval
 
 AS_WRITTEN, NEXT = "as-written", "on-device"
@@ -62,9 +62,9 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
         evidence=tuple(line for m in sides for line in m.finding.evidence),
     )
     if len(base) < 2:
-        return replace(finding, reasons={"share": "fewer than two replicates in common"})
+        return dataclasses.replace(finding, reasons={"share": "fewer than two replicates in common"})
     removed = {key: base[key] - base_after[key] for key in base}
-    finding = replace(
+    finding = dataclasses.replace(
         finding,
         share=_share(base, base_after, looks),
         candidate_share=_share(candidate, candidate_after, looks),
@@ -73,15 +73,15 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
     )
     if finding.share is None or finding.share.low <= 0:
         why = f"{finding.next_tuning} removes nothing from the base's step that can be told from 0"
-        return replace(finding, reasons={"bound": why})
+        return dataclasses.replace(finding, reasons={"bound": why})
     share = finding.share
     bound = Interval(
         low=1 / share.high, estimate=1 / share.estimate, high=1 / share.low,
         confidence=share.confidence, n=share.n,
     )  # fmt: skip
-    finding = replace(finding, bound=bound)
+    finding = dataclasses.replace(finding, bound=bound)
     if any(apart(sides[0], other, list(base)) for other in sides[1:]):
-        return replace(finding, reasons={"holds": "the sides were not measured in turn"})
+        return dataclasses.replace(finding, reasons={"holds": "the sides were not measured in turn"})
     return _held(finding, candidate, removed, looks)
 
 
@@ -104,9 +104,9 @@ def _held(
     else:
         room = _ratio(candidate, removed, looks)
         if room is not None and not room.contains(1.0):
-            return replace(finding, holds="within" if room.low > 1 else "exceeded")
+            return dataclasses.replace(finding, holds="within" if room.low > 1 else "exceeded")
         why = "the ratio lies at its bound"
-    return replace(finding, reasons={"holds": why})
+    return dataclasses.replace(finding, reasons={"holds": why})
 
 
 def _common(sides: Sequence[Mapping[Key, float]]) -> list[dict[Key, float]]:

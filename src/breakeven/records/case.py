@@ -3,12 +3,12 @@
 Knows nothing about frameworks, machines or files: an id never depends on the machine it was made on.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
 from breakeven.errors import UserError
 from breakeven.records.canonical import digest
-from breakeven.records.copies import replace
 
 Task = Literal["train", "infer"]
 PRECISIONS = ("default", "fp32", "tf32", "fp16", "bf16", "int8")
@@ -157,7 +157,7 @@ class Case:
     @property
     def pool_id(self) -> str:
         """Id of the work but for its seed: cases that parity may pool."""
-        return digest("work", replace(self.work, seed=0))
+        return digest("work", dataclasses.replace(self.work, seed=0))
 
 
 def applicable(case: Case) -> Case:
@@ -183,7 +183,7 @@ def applicable(case: Case) -> Case:
         changes["augment_on"] = None
     if t.precision != "int8":
         changes["calibration"] = None
-    return replace(case, tuning=replace(t, **changes))  # type: ignore[arg-type]
+    return dataclasses.replace(case, tuning=dataclasses.replace(t, **changes))  # type: ignore[arg-type]
 
 
 def parse_device(text: str) -> Device:

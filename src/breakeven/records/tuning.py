@@ -4,13 +4,13 @@ Those of training are cumulative, in an order per kind of device; those of infer
 Knows nothing about how a runtime carries them out.
 """
 
+import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from breakeven.errors import UserError
 from breakeven.records.case import Task, Tuning
-from breakeven.records.copies import replace
 
 # Each step of the ladder: its name and what it changes on top of the steps before it.
 # Eight loader workers: what people set on hosts of 8 to 16 cores.
@@ -115,10 +115,10 @@ def preset(name: str, device_kind: str, base: Tuning | None = None, *, task: Tas
     used = preset_used(name, device_kind, task=task)
     tuning = base or Tuning()
     if task == "infer":
-        changed = replace(tuning, residency="device", **INFERENCE[used])  # type: ignore[arg-type]
+        changed = dataclasses.replace(tuning, residency="device", **INFERENCE[used])  # type: ignore[arg-type]
         return in_own_way(changed)
     for step, change in LADDERS[device_kind]:
-        tuning = replace(tuning, **change)  # type: ignore[arg-type]
+        tuning = dataclasses.replace(tuning, **change)  # type: ignore[arg-type]
         if step == used:
             break
     return in_own_way(tuning)
@@ -130,7 +130,7 @@ def in_own_way(tuning: Tuning) -> Tuning:
     if own is None:
         return tuning
     execution = own.executions.get(tuning.execution, tuning.execution)
-    return replace(tuning, execution=execution, **own.settings)  # type: ignore[arg-type]
+    return dataclasses.replace(tuning, execution=execution, **own.settings)  # type: ignore[arg-type]
 
 
 def preset_used(name: str, device_kind: str, *, task: Task = "train") -> str:

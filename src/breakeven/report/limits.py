@@ -3,8 +3,9 @@
 Knows nothing about what is shown. No one reads a table of a thousand rows, and a file of 30 MB opens nowhere.
 """
 
+import dataclasses
+
 from breakeven import units
-from breakeven.records.copies import replace
 from breakeven.report.view import Chart, Report, Section, Table
 
 MOST_ROWS = 100
@@ -20,7 +21,7 @@ GROUPS = ("group", "pair", "model", "device")
 def limited(report: Report, *, rows: int = MOST_ROWS, marks: int = MOST_MARKS, rest: str) -> Report:
     """The report with no table and no chart beyond the limits; what is cut says so; `rest`: where it is."""
     sections = tuple(_section(section, rows, marks, rest) for section in report.sections)
-    return replace(report, sections=sections)
+    return dataclasses.replace(report, sections=sections)
 
 
 def _section(section: Section, rows: int, marks: int, rest: str) -> Section:
@@ -29,19 +30,19 @@ def _section(section: Section, rows: int, marks: int, rest: str) -> Section:
         table = _table(table, rows, rest)
     if chart is not None and len(chart.values) > marks:
         chart = _chart(chart, marks)
-    return replace(section, table=table, chart=chart)
+    return dataclasses.replace(section, table=table, chart=chart)
 
 
 def _table(table: Table, rows: int, rest: str) -> Table:
     cut = f"{units.format_count(rows)} of {units.format_count(len(table.rows))} rows; {rest}"
-    return replace(table, rows=table.rows[:rows], missing=(cut, *table.missing))
+    return dataclasses.replace(table, rows=table.rows[:rows], missing=(cut, *table.missing))
 
 
 def _chart(chart: Chart, marks: int) -> Chart:
     """The first parts of the chart that fit; a part too large by itself is thinned to its first marks."""
     field = next((name for name in GROUPS if all(name in value for value in chart.values)), None)
     if field is None:
-        return replace(chart, values=chart.values[:marks], subtitle=_said(chart, "marks", marks))
+        return dataclasses.replace(chart, values=chart.values[:marks], subtitle=_said(chart, "marks", marks))
     sizes: dict[object, int] = {}
     for value in chart.values:
         sizes[value[field]] = sizes.get(value[field], 0) + 1
@@ -56,7 +57,7 @@ def _chart(chart: Chart, marks: int) -> Chart:
     words = f"{len(kept)} of {len(sizes)} parts" if len(kept) < len(sizes) else ""
     if len(values) > marks:
         words = "; ".join(filter(None, [words, f"{marks} of {len(values)} marks"]))
-    return replace(chart, values=values[:marks], subtitle=_with(chart.subtitle, words))
+    return dataclasses.replace(chart, values=values[:marks], subtitle=_with(chart.subtitle, words))
 
 
 def _said(chart: Chart, what: str, count: int) -> str:
