@@ -231,6 +231,7 @@ class ParityFinding:
     candidate_accuracies: tuple[float, ...] = ()
     evidence: tuple[str, ...] = ()
     reason: str | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -263,6 +264,7 @@ class QualityFinding:
     text: str
     cases: int
     evidence: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -347,7 +349,11 @@ class ClaimFinding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Understanding:
-    """Everything the lines of one file say. `sentences` is the verdict a newcomer reads first."""
+    """Everything the lines of one or more files say. `sentences` is the verdict a newcomer reads first.
+
+    `study` is that of the last file that has one; `studies` has one a file, as `sources`, empty where a file
+    has none.
+    """
 
     name: str
     title: str
@@ -377,3 +383,4 @@ class Understanding:
     frameworks: Frameworks = field(default_factory=Frameworks)
     profiles: tuple[ProfileFinding, ...] = ()
     bandwidths: tuple[BandwidthFinding, ...] = ()
+    studies: tuple[Mapping[str, Any], ...] = ()

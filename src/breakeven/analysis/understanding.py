@@ -96,9 +96,17 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         sentences=_sentences(files, results),
         cases=cases,
         ratios=tuple(ratio for file in files for ratio in file.ratios),
-        parity=tuple(finding for file in files for finding in file.parity),
+        parity=tuple(
+            dataclasses.replace(finding, source=r.path)
+            for file, r in zip(files, results, strict=True)
+            for finding in file.parity
+        ),
         scale=tuple(finding for file in files for finding in file.scale),
-        quality=tuple(finding for file in files for finding in file.quality),
+        quality=tuple(
+            dataclasses.replace(finding, source=r.path)
+            for file, r in zip(files, results, strict=True)
+            for finding in file.quality
+        ),
         skips=tuple(skip for study in studies for skip in study.skips),
         machines=tuple(
             {
@@ -126,6 +134,7 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         ),
         profiles=tuple(finding for file in files for finding in file.profiles),
         bandwidths=tuple(finding for file in files for finding in file.bandwidths),
+        studies=tuple(file.study.study if file.study else {} for file in files),
     )
     return dataclasses.replace(found, claims=claims_against(found))
 

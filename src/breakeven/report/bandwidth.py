@@ -129,6 +129,6 @@ def draw(alt: Any, chart: Chart) -> Any:
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
     layers = [
         alt.Chart().mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
-        points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
     ]
     return paged(alt, layers, chart.values, "device", width=WIDTH, height=260)

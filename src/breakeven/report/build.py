@@ -4,12 +4,13 @@ Knows nothing about file formats. A section that the lines don't support is not 
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from breakeven import units
 from breakeven.analysis.advise_findings import Prices
-from breakeven.analysis.findings import Understanding
+from breakeven.analysis.findings import QualityFinding, Understanding
 from breakeven.report import (
     bandwidth,
     claims,
@@ -23,6 +24,7 @@ from breakeven.report import (
     inference_wins,
     ladder,
     load,
+    machines,
     measurements,
     memory,
     profile,
@@ -102,6 +104,7 @@ def build(
 
     With published values or prices where they are given.
     """
+    understanding = machines.told_apart(understanding)
     names = names_of(understanding)
     sections = [make(understanding, names) for make in SECTIONS]
     if prices is not None:
@@ -115,15 +118,17 @@ def build(
     # The banner says it above everything: the first sentence is for the answer.
     banner, badge = _simulated(understanding)
     return Report(
-        title=clean(understanding.title or understanding.name),
+        title=clean(_title(understanding)),
         banner=banner,
         badge=badge,
         facts=_facts(understanding, names),
         common=", ".join(names.common),
         sentences=tuple(
-            clean(s) for s in understanding.sentences if not (banner and s.startswith("SIMULATED"))
+            clean(s) for s in _sentences(understanding) if not (banner and s.startswith("SIMULATED"))
         ),
-        sections=tuple(_labelled(section, badge) for section in sections if section is not None),
+        sections=tuple(
+            _labelled(section, badge, understanding) for section in sections if section is not None
+        ),
         footnotes=names.footnotes(),
         warnings=_warnings(understanding),
     )
@@ -137,21 +142,53 @@ def only_claims(understanding: Understanding) -> Report:
     return dataclasses.replace(whole, sections=shown, sentences=(), footnotes=())
 
 
+def _title(understanding: Understanding) -> str:
+    """The study's title; of several files each title once."""
+    titles = dict.fromkeys(str(s.get("title") or s.get("name") or "") for s in understanding.studies)
+    joined = "; ".join(filter(None, titles))
+    several = len(understanding.studies) > 1
+    return (joined if several else "") or understanding.title or understanding.name
+
+
 def _warnings(understanding: Understanding) -> tuple[str, ...]:
     """What limits the trust in the verdict, one line a kind; the banner speaks for what was simulated."""
-    total = len(understanding.cases)
-    return tuple(
-        clean(f"{q.text} ({q.cases} of {total} cases)" if q.flag not in ("not_run", "torn") else q.text)
-        for q in understanding.quality
-        if q.flag != "simulated"
-    )
+    marks = machines.marks_of(understanding)
+    totals = Counter(c.source for c in understanding.cases if marks)
+    whole = len(understanding.cases)
+
+    def line(q: QualityFinding) -> str:
+        counted = f" ({q.cases} of {totals.get(q.source, whole)} cases)"
+        text = q.text if q.flag in ("not_run", "torn") else q.text + counted
+        return f"{marks[q.source]}: {text}" if q.source in marks else text
+
+    return tuple(clean(line(q)) for q in understanding.quality if q.flag != "simulated")
 
 
-def _labelled(section: Section, badge: str) -> Section:
-    """A chart travels alone: its title says that it was simulated."""
-    if not badge or section.chart is None:
+def _sentences(understanding: Understanding) -> Iterator[str]:
+    """The sentences; of several files a first one says how they stand together, and each file has a name."""
+    marks = machines.marks_of(understanding)
+    if not marks:
+        yield from understanding.sentences
+        return
+    told = machines.described(understanding)
+    paths = {f"{source}:": f"{mark} is {told[source]}:" for source, mark in marks.items()}
+    yield f"{len(marks)} results files side by side: ratios are within a file, none between two."
+    yield from (paths.get(sentence, sentence) for sentence in understanding.sentences)
+
+
+def _labelled(section: Section, badge: str, understanding: Understanding) -> Section:
+    """A chart travels alone: its title says that it was simulated, its subtitle what each mark is of."""
+    if section.chart is None:
         return section
-    chart = dataclasses.replace(section.chart, title=f"{section.chart.title} ({badge})")
+    chart = section.chart
+    if badge:
+        chart = dataclasses.replace(chart, title=f"{chart.title} ({badge})")
+    told = machines.described(understanding)
+    shown = {mark: told[source] for source, mark in machines.marks_of(understanding).items()}
+    said = "; ".join(f"{mark}: {what}" for mark, what in shown.items())
+    if said:
+        subtitle = f"{chart.subtitle.rstrip('.')}. {said}" if chart.subtitle else said
+        chart = dataclasses.replace(chart, subtitle=clean(subtitle))
     return dataclasses.replace(section, chart=chart)
 
 
@@ -179,7 +216,12 @@ def _facts(understanding: Understanding, names: Names) -> tuple[str, ...]:
     ]
     if understanding.hidden_cases:
         facts.append(f"{_plural(understanding.hidden_cases, 'case')} of an earlier study hidden (--all)")
-    return (*facts, *(clean(source) for source in understanding.sources))
+    marks, told = machines.marks_of(understanding), machines.described(understanding)
+    return (
+        *facts,
+        *(clean(f"{mark} is {told[source]}: {source}") for source, mark in marks.items()),
+        *(clean(source) for source in understanding.sources if not marks),
+    )
 
 
 def _plural(count: int, word: str) -> str:

@@ -8,6 +8,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from breakeven.errors import UserError
@@ -46,6 +47,8 @@ SHARE_WIDTH = 560
 ROW_HEIGHT = 22
 MOST_TICKS = 14
 PNG_SCALE = 2.0
+SUBTITLE_LETTERS = 110
+"""A longer line would be wider than the drawing, and widen its file."""
 # A file stands on white paper; a page gives its own ink, which follows light, dark and print.
 FILE_INK = "#222222"
 PAGE_INK = "currentColor"
@@ -82,7 +85,8 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
     ):
         drawn = draw(alt, chart)
         titled = drawn.properties(
-            title=alt.Title(chart.title, subtitle=chart.subtitle), description=chart.alt_text
+            title=alt.Title(chart.title, subtitle=wrap(chart.subtitle, SUBTITLE_LETTERS)),
+            description=chart.alt_text,
         )
         out: dict[str, Any] = with_rows(titled.to_dict(validate=False))
     out["config"] = _config(ink)
@@ -175,7 +179,7 @@ def _config(ink: str) -> dict[str, Any]:
 def _ratio_tooltip(alt: Any) -> list[Any]:
     fields = {
         "model": "model:N", "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N",
-        "devices": "pair:N", "base": "base:N", "candidate": "candidate:N",
+        "devices": "pair:N", "base": "base:N", "candidate": "candidate:N", "flags": "flags:N",
     }  # fmt: skip
     return [alt.Tooltip(field, title=title) for title, field in fields.items()]
 
@@ -196,7 +200,11 @@ def _ladder(alt: Any, chart: Chart) -> Any:
     order = alt.Order("step:Q")
     steps = alt.Chart().transform_filter("isValid(datum.step)")
     known = alt.Chart().transform_filter("isValid(datum.low)")
-    fields = {"model": "model:N", "device": "device:N", "time": "shown:N", "times as fast": "won:N"}
+    fields = {
+        "model": "model:N", "device": "device:N", "tuning": "tuning:N", "batch": "batch:N",
+        "precision": "precision:N", "time": "estimate:N", "interval": "shown:N", "times as fast": "won:N",
+        "flags": "flags:N",
+    }  # fmt: skip
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
     slowest = _slowest(chart)
     words = alt.Text("label:N")
@@ -208,7 +216,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             x=alt.X("low:Q", **channel), x2="high:Q", y=y, color=colour
         ),
         *cut(alt, "x", channel, y=y, color=colour),
-        points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
         *(
             alt.Chart()
             .transform_filter(f"datum.device {sign} {json.dumps(slowest)}")
@@ -242,7 +250,7 @@ def _scale(alt: Any, chart: Chart) -> Any:
         alt.Chart().mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
         known.mark_rule(strokeWidth=1.4, clip=True).encode(x=x, y=low, y2="high:Q", color=colour),
         *cut(alt, "y", channel, x=x, color=colour),
-        points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
         rule(alt, "y"),
     ]
     return paged(alt, layers, chart.values, "pair", width=WIDTH, height=300)
@@ -265,7 +273,10 @@ def _batch(alt: Any, chart: Chart) -> Any:
     ratios = [value for value in chart.values if value["mark"] == "ratio"]
     channel = ratio_channel(alt, ratios)
     y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
-    tips = {"speed-up": "shown:N", "verdict": "verdict:N", "tuning": "tuning:N", "devices": "pair:N"}
+    tips = {
+        "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N", "tuning": "tuning:N",
+        "devices": "pair:N", "flags": "flags:N",
+    }  # fmt: skip
     tooltip = [alt.Tooltip(field, title=title) for title, field in tips.items()]
     measured = alt.Chart().transform_filter("datum.mark == 'ratio'")
     known = measured.transform_filter("isValid(datum.low)")
@@ -273,9 +284,7 @@ def _batch(alt: Any, chart: Chart) -> Any:
     layers = [
         known.mark_area(opacity=0.16, clip=True).encode(x=x, y=low, y2="high:Q", color=colour),
         measured.mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
-        measured.mark_point(filled=True, size=60, opacity=1).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
-        ),
+        *points(alt, measured, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
         rule(alt, "y"),
         crossing.transform_filter("isValid(datum.from)")
         .mark_rule(strokeWidth=4, opacity=0.7)
@@ -303,7 +312,7 @@ def _ratios(alt: Any, chart: Chart) -> Any:
     layers = [
         known.mark_rule(strokeWidth=2, clip=True).encode(x=low, x2="high:Q", y=y, color=colour),
         *cut(alt, "x", channel, y=y, color=colour),
-        points(alt).encode(x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
         rule(alt, "x"),
     ]
     return paged(alt, layers, values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
@@ -313,7 +322,7 @@ def _samples(alt: Any, chart: Chart) -> Any:
     colour, shape, _ = series(alt, "device", chart.devices, filled=False)
     fields = {
         "model": "model:N", "device": "device:N", "tuning": "tuning:N", "median step": "shown:N",
-        "process": "process:N", "batch": "batch:Q", "precision": "precision:N",
+        "process": "process:N", "batch": "batch:Q", "precision": "precision:N", "flags": "flags:N",
     }  # fmt: skip
     times = [float(value["ms"] or 1) for value in chart.values]
     mark = (
@@ -334,8 +343,9 @@ def _shares(alt: Any, chart: Chart) -> Any:
     """One bar a tuning under its model, cut into parts; the larger ones carry their number."""
     names = [name for name in PART_FILLS if any(value["part"] == name for value in chart.values)]
     fields = {
-        "part": "part:N", "share": "shown:N", "of a step": "time:N", "tuning": "tuning:N",
-        "bound by": "bound:N", "because": "why:N",
+        "part": "part:N", "share": "shown:N", "range": "range:N", "of a step": "time:N",
+        "the step": "step:N", "tuning": "tuning:N", "bound by": "bound:N", "because": "why:N",
+        "flags": "flags:N",
     }  # fmt: skip
     y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
     axis = alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=True)
@@ -353,7 +363,8 @@ def _shares(alt: Any, chart: Chart) -> Any:
     bound = alt.Chart().transform_filter("datum.begin == 0").mark_text(align="left", dx=6, fontSize=11)
     layers = [
         bars.encode(x=x, x2="end:Q", y=y, color=colour, tooltip=tooltip),
-        numbers.encode(x="middle:Q", y=y, text="shown:N", color=ink),
+        # A pointer on the words is on the bar behind them.
+        numbers.encode(x="middle:Q", y=y, text="shown:N", color=ink, tooltip=tooltip),
         bound.encode(x=alt.datum(1), y=y, text="bound:N"),
     ]
     return paged(alt, layers, chart.values, "group", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT))

@@ -61,16 +61,14 @@ def _contrasted(ratios: Sequence[RatioFinding]) -> bool:
 
 
 def headline(ratios: Sequence[RatioFinding]) -> list[RatioFinding]:
-    """Where the best is known, the loop as written and the best; else every tuning."""
-    if not _contrasted(ratios):
-        return list(ratios)
-    return [r for r in ratios if r.contrast != "tuning" or r.tuning_name == FIRST]
+    """Of a file where the best is known, the loop as written and the best; else every tuning."""
+    chosen = {r.source for r in ratios if r.contrast != "tuning"}
+    return [r for r in ratios if r.source not in chosen or r.contrast != "tuning" or r.tuning_name == FIRST]
 
 
 def _headline_laws(scale: Sequence[ScaleFinding]) -> list[ScaleFinding]:
-    if not any(s.contrast != "tuning" for s in scale):
-        return list(scale)
-    return [s for s in scale if s.contrast != "tuning" or s.tuning_name == FIRST]
+    chosen = {s.source for s in scale if s.contrast != "tuning"}
+    return [s for s in scale if s.source not in chosen or s.contrast != "tuning" or s.tuning_name == FIRST]
 
 
 def ratios(understanding: Understanding, names: Names) -> Section | None:

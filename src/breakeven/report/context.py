@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from breakeven.analysis.findings import Understanding
+from breakeven.report.machines import headings, marks_of
 from breakeven.report.names import Names, naming
 from breakeven.report.view import (
     MISSING,
@@ -42,13 +43,21 @@ READING = (
 
 def quality(understanding: Understanding, names: Names) -> Section | None:
     """What limits how far the numbers can be trusted."""
+    marks = marks_of(understanding)
     rows = [
-        (said(q.flag), said(q.text), Cell(text=str(q.cases), sort=q.cases, evidence=q.evidence))
+        (
+            said(q.flag),
+            said(marks[q.source]) if q.source in marks else absent(),
+            said(q.text),
+            Cell(text=str(q.cases), sort=q.cases, evidence=q.evidence),
+        )
         for q in understanding.quality
     ]
     if understanding.torn:
-        rows.append((said("torn"), said("The last line of the file was cut off and left out."), absent()))
-    table = build_table([label("flag"), Column(name="what it means here"), number("cases")], rows)
+        told = said("The last line of the file was cut off and left out.")
+        rows.append((said("torn"), absent(), told, absent()))
+    columns = [label("flag"), label("file"), Column(name="what it means here"), number("cases")]
+    table = build_table(columns, rows)
     return Section(key="quality", title="How far to trust this", table=table) if table else None
 
 
@@ -76,12 +85,17 @@ def skips(understanding: Understanding, names: Names) -> Section | None:
 
 def machine(understanding: Understanding, names: Names) -> Section | None:
     """What was read back from the machines, one column each."""
-    return _facts("machine", "Machine", understanding.machines, "machine")
+    return _facts("machine", "Machine", understanding.machines, headings(understanding))
 
 
 def study(understanding: Understanding, names: Names) -> Section | None:
-    """The resolved study."""
-    return _facts("study", "Settings of the study", [understanding.study], "value")
+    """The resolved study; of several files one column each."""
+    marks = marks_of(understanding)
+    if not marks or len(understanding.studies) != len(understanding.sources):
+        return _facts("study", "Settings of the study", [understanding.study], ["value"])
+    studies = dict(zip(understanding.sources, understanding.studies, strict=True))
+    found = [studies[source] for source in marks]
+    return _facts("study", "Settings of the studies", found, list(marks.values()))
 
 
 def reading(understanding: Understanding, names: Names) -> Section | None:
@@ -91,13 +105,12 @@ def reading(understanding: Understanding, names: Names) -> Section | None:
     return Section(key="reading", title="How to read this", table=table) if table else None
 
 
-def _facts(key: str, title: str, sources: Sequence[Mapping[str, Any]], heading: str) -> Section | None:
+def _facts(
+    key: str, title: str, sources: Sequence[Mapping[str, Any]], heads: Sequence[str]
+) -> Section | None:
     flat = [dict(_flat(source)) for source in sources]
     keys = list(dict.fromkeys(name for facts in flat for name in facts))
-    columns = [label("setting")]
-    columns += [
-        Column(name=heading if len(flat) == 1 else f"{heading} {index}") for index in range(1, len(flat) + 1)
-    ]
+    columns = [label("setting"), *(Column(name=head) for head in heads)]
     rows = [(said(name), *(_fact(facts, name) for facts in flat)) for name in keys]
     table = build_table(columns, rows)
     return Section(key=key, title=title, table=table, detail=True) if table else None

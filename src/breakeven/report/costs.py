@@ -7,6 +7,7 @@ from breakeven.analysis.advise_findings import Price, Prices
 from breakeven.analysis.advise_phrases import IMAGES, money
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.report import words
+from breakeven.report.machines import split
 from breakeven.report.names import Names, naming
 from breakeven.report.view import Cell, Section, absent, build_table, number
 
@@ -24,7 +25,9 @@ def costs(understanding: Understanding, names: Names, prices: Prices) -> Section
         number("a run", prices.currency),
     ]
     shown = [c for c in understanding.cases if c.samples_per_s_point]
-    table = build_table(columns, [(*naming(c, names), *_cells(c, prices.of(c.device_label))) for c in shown])
+    table = build_table(
+        columns, [(*naming(c, names), *_cells(c, prices.of(split(c.device_label)[0]))) for c in shown]
+    )
     if table is None:
         return None
     note = (

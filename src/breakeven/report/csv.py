@@ -24,16 +24,20 @@ Field = str | int | float | bool | None
 def sheet(understanding: Understanding) -> str:
     """The text of the CSV file, lines ending in CR LF."""
     kinds = tuple(dict.fromkeys(kind for c in understanding.cases for kind in c.memory_mib))
-    climbed = {step.case_id: step for one in understanding.ladders for step in reversed(one.steps)}
-    chosen: dict[str | None, list[str]] = {}
-    for found in (b for one in understanding.ladders for b in one.best):
-        chosen.setdefault(found.case_id, []).append(found.numerics)
+    several = len(set(understanding.sources)) > 1
+    climbed = {
+        (one.source, step.case_id): step for one in understanding.ladders for step in reversed(one.steps)
+    }
+    chosen: dict[tuple[str, str | None], list[str]] = {}
+    for source, found in ((one.source, b) for one in understanding.ladders for b in one.best):
+        chosen.setdefault((source, found.case_id), []).append(found.numerics)
     shares = {(s.source, s.case_id): s for s in understanding.shares}
     inferred = {(f.source, f.case_id): f for f in understanding.inference.cases}
     rows = [
-        dict(_fields(c, kinds))
+        ({"file": c.source} if several else {})
+        | dict(_fields(c, kinds))
         | dict(_where(shares.get((c.source, c.case_id))))
-        | dict(_ladder(climbed.get(c.case_id), chosen.get(c.case_id, ())))
+        | dict(_ladder(climbed.get((c.source, c.case_id)), chosen.get((c.source, c.case_id), ())))
         | (dict(_inference(inferred.get((c.source, c.case_id)))) if inferred else {})
         for c in understanding.cases
     ]

@@ -36,7 +36,7 @@ def break_even(understanding: Understanding, names: Names) -> Section | None:
     )
     if any(f.axis != "batch" for f in understanding.break_even):
         note += " Models are no continuous axis: a size between two of them is a guide."
-    chart = batch_chart(understanding.break_even, names)
+    chart = batch_chart(understanding.break_even, understanding.ratios, names)
     return Section(
         key="break-even",
         title="Where the candidate begins to win",

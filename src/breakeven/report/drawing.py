@@ -95,8 +95,14 @@ def rule(alt: Any, channel: str) -> Any:
     return alt.Chart().mark_rule(strokeDash=[4, 4], opacity=0.6, color="#7F7F7F").encode(**where)
 
 
-def points(alt: Any) -> Any:
-    return alt.Chart().mark_point(filled=True, size=80, opacity=1)
+def points(alt: Any, base: Any = None, **encoding: Any) -> list[Any]:
+    """Filled marks, and hollow ones for what is doubtful: a mark whose `sure` is "no"."""
+    base = alt.Chart() if base is None else base
+    sure, unsure = (base.transform_filter(f"datum.sure {sign} 'no'") for sign in ("!==", "==="))
+    return [
+        sure.mark_point(filled=True, size=80, opacity=1).encode(**encoding),
+        unsure.mark_point(filled=False, size=70, strokeWidth=1.8, opacity=1).encode(**encoding),
+    ]
 
 
 class Rows:

@@ -71,8 +71,8 @@ def factors(alt: Any, chart: Chart) -> Any:
     x = alt.X("precision:N", title=None, sort=precisions, axis=alt.Axis(labelAngle=0))
     y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
     fields = {
-        "tuning": "tuning:N", "precision": "precision:N", "rate": "shown:N", "against": "base:N",
-        "outputs": "outputs:N",
+        "tuning": "tuning:N", "precision": "precision:N", "rate": "shown:N", "interval": "conditions:N",
+        "against": "base:N", "outputs": "outputs:N", "flags": "flags:N",
     }  # fmt: skip
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
     known = [float(value["times"]) for value in chart.values if value["times"]]
@@ -106,7 +106,7 @@ def frontier(alt: Any, chart: Chart) -> Any:
     y = alt.Y("rate:Q", title="images a second", **log_axis(alt, rates, "~s"))
     fields = {
         "tuning": "tuning:N", "batch": "batch:Q", "a call": "call:N", "rate": "shown:N", "energy": "energy:N",
-        "same top-1": "agreement:N",
+        "same top-1": "agreement:N", "flags": "flags:N",
     }  # fmt: skip
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
     others = alt.Chart().transform_filter("datum.on == 'no'")

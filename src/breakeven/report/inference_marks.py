@@ -148,6 +148,10 @@ def _square(case: CaseFinding, found: InferenceFinding, base: float | None, grou
         "below": agreement or "",
         "shown": f"{words.significant(rate, 3)} images/s" if rate else clean(found.reasons.get("ranked", "")),
         "base": "the loop as people write it, in FP32",
+        "conditions": words.describe(found.images_per_s, lambda x: f"{words.significant(x, 3)} images/s")
+        if found.images_per_s
+        else f"no interval, n = {case.processes}",
+        "flags": clean(", ".join(case.flags)) or "none",
         "outputs": clean(f"{outputs}{' (random weights)' if o.random else ''}"),
     }
 
@@ -203,6 +207,7 @@ def _spot(case: CaseFinding, found: InferenceFinding, group: str, on: bool) -> l
             "on": "yes" if on else "no",
             "label": str(case.case.work.batch),
             "call": format_duration(call),
+            "flags": clean(", ".join(case.flags)) or "none",
             "shown": f"{words.significant(found.images_per_s_point, 3)} images/s",
             "energy": "not known" if energy is None else f"{words.significant(1e3 * energy, 3)} mJ an image",
             "agreement": "not known" if o.agreement is None else f"{100 * o.agreement:.1f} %",

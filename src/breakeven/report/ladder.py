@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from breakeven.analysis.findings import BestFinding, LadderFinding, StepFinding, Understanding
 from breakeven.report import words
+from breakeven.report.doubts import by_place
 from breakeven.report.ladder_marks import ladder_chart, telling
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Cell, Column, Section, Table, absent, build_table, label, number, said
@@ -38,7 +39,7 @@ def ladder(understanding: Understanding, names: Names) -> Section | None:
         "How many times as fast each tuning is as the one above it, to which it adds one change, or those "
         "named beside it. One that loses stays: what a step wins depends on those before it."
     )
-    chart = ladder_chart(found, names)
+    chart = ladder_chart(found, names, by_place(understanding))
     alt = chart.alt_text if chart else ""
     return Section(
         key="ladder", title="The ladder of tunings", note=note, table=table, chart=chart, alt_text=alt

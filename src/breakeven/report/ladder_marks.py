@@ -6,8 +6,9 @@ Knows nothing about how a mark is drawn.
 import difflib
 from collections.abc import Mapping, Sequence
 
-from breakeven.analysis.findings import BestFinding, LadderFinding, StepFinding
+from breakeven.analysis.findings import BestFinding, CaseFinding, LadderFinding, StepFinding
 from breakeven.report import words
+from breakeven.report.doubts import Cases, doubt, explained
 from breakeven.report.names import Names
 from breakeven.report.view import Chart, Value, clean
 from breakeven.stats import Verdict
@@ -33,14 +34,14 @@ READING = (
 )
 
 
-def ladder_chart(ladders: Sequence[LadderFinding], names: Names) -> Chart | None:
+def ladder_chart(ladders: Sequence[LadderFinding], names: Names, cases: Cases) -> Chart | None:
     """The time of a step, tuning by tuning, one panel a model; None where no two steps have a time."""
     timed = [one for one in ladders if sum(step.point_s is not None for step in one.steps) >= FEWEST]
     if not timed:
         return None
     rows = merged([[step.name for step in one.steps] for one in timed])
     told = telling(timed)
-    values = [mark for one in timed for mark in _marks(one, rows, told, names)]
+    values = [mark for one in timed for mark in _marks(one, rows, told, names, cases)]
     used = {str(value["row"]) for value in values}
     shown = [*(_row(index, name) for index, name in enumerate(rows)), *_best_rows(len(rows))]
     alt = (
@@ -52,7 +53,7 @@ def ladder_chart(ladders: Sequence[LadderFinding], names: Names) -> Chart | None
         kind="ladder",
         name="ladder",
         title="Time of a training step, tuning by tuning",
-        subtitle=READING,
+        subtitle=explained(values, READING),
         alt_text=alt,
         values=tuple(values),
         tunings=tuple(row for row in shown if row in used),
@@ -92,17 +93,22 @@ def _best_rows(count: int) -> list[str]:
 
 
 def _marks(
-    one: LadderFinding, rows: Sequence[str], told: Sequence[str], names: Names
+    one: LadderFinding, rows: Sequence[str], told: Sequence[str], names: Names, cases: Cases
 ) -> list[Mapping[str, Value]]:
     panel = ", ".join([one.model, *(f"{name} {getattr(one, name)}" for name in told)])
-    common = {"model": clean(panel), "device": names.devices[one.device_label]}
+    common: dict[str, Value] = {
+        "model": clean(panel),
+        "device": names.devices[one.device_label],
+        "batch": one.batch,
+    }
     marks: list[Mapping[str, Value]] = []
     start = 0
     for step in one.steps:
         place = rows.index(step.name, start)
         start = place + 1
         if step.point_s is not None:
-            mark = {**common, **_step_mark(step, _row(place, step.name)), "step": place}
+            case = cases.get((one.source, step.case_id))
+            mark = {**common, **_step_mark(step, _row(place, step.name), case), "step": place}
             # The first mark has nothing to be set against: it says which device the line is.
             marks.append(mark if step.win else {**mark, "label": common["device"]})
     for found in one.best:
@@ -112,9 +118,13 @@ def _marks(
     return marks
 
 
-def _step_mark(step: StepFinding, row: str) -> dict[str, Value]:
+def _step_mark(step: StepFinding, row: str, case: CaseFinding | None) -> dict[str, Value]:
+    flags = case.flags if case else ()
     return {
         "row": row,
+        "tuning": clean(step.name),
+        "precision": clean(case.case.tuning.precision) if case else "not known",
+        **doubt(flags, known=step.step_s is not None),
         "label": _label(step) if step.win else "",
         **_time(step),
         "won": words.ratio(step.win.ratio, step.win.point).text if step.win else "",
@@ -125,6 +135,9 @@ def _best_mark(found: BestFinding, row: str) -> dict[str, Value]:
     times = f"{_plain(found.win.point)}x as written" if found.win and found.win.point else ""
     return {
         "row": row,
+        "tuning": clean(found.tuning_name or ""),
+        "precision": clean(found.precision or "not known"),
+        **doubt(found.flags, known=found.step_s is not None),
         "label": times,
         **_time(found),
         "won": clean(f"{times}: {found.tuning_name}"),
@@ -137,6 +150,7 @@ def _time(found: StepFinding | BestFinding) -> dict[str, Value]:
         "ms": None if point is None else 1e3 * point,
         "low": 1e3 * found.step_s.low if found.step_s else None,
         "high": 1e3 * found.step_s.high if found.step_s else None,
+        "estimate": "" if point is None else format_duration(point),
         "shown": words.describe(found.step_s, format_duration) if found.step_s else "one process",
     }
 

@@ -5,7 +5,7 @@ Knows nothing about how a mark is drawn.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from breakeven.analysis.curves import BreakEvenFinding
+from breakeven.analysis.curves import BreakEvenFinding, CurvePoint
 from breakeven.analysis.findings import (
     CONTRASTS,
     MIXED,
@@ -16,9 +16,10 @@ from breakeven.analysis.findings import (
 )
 from breakeven.analysis.shares import SHARES
 from breakeven.report import words
+from breakeven.report.doubts import doubt, explained
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Chart, Value, clean
-from breakeven.stats import Verdict
+from breakeven.stats import Interval, Verdict
 from breakeven.units import format_duration
 
 # A line through fewer models would show nothing that the table does not.
@@ -59,7 +60,7 @@ def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
         "low": r.ratio.low if r.ratio else None,
         "high": r.ratio.high if r.ratio else None,
         "shown": cell.text,
-        "conditions": cell.note,
+        "conditions": _conditions(r.ratio, cell.note),
         "pair": f"{names.devices[r.candidate_label]} against {names.devices[r.base_label]}"
         f", batch {r.batch}" + (", full run" if r.of == "full" else ""),
         "base": clean(f"{r.tuning_base}, {r.precision_base}"),
@@ -67,7 +68,13 @@ def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
         "parameters": r.parameters,
         "n": r.ratio.n if r.ratio else None,
         "verdict": verdict_words(r),
+        **doubt(r.flags, known=r.verdict is not None),
     }
+
+
+def _conditions(interval: Interval | None, note: str) -> str:
+    """The interval with its bounds and n; why there is none."""
+    return words.describe(interval, lambda x: f"{words.significant(x, 3)}x") if interval else note
 
 
 def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
@@ -82,12 +89,14 @@ def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
         f"{words.joined(tunings)}, on a logarithmic axis; the dashed line marks equal speed. "
         "The table below holds every number."
     )
+    values = tuple(_ratio_mark(r, names) for r in shown)
     return Chart(
         kind="ratios",
         name="ratios",
         title="How many times as fast",
         alt_text=alt,
-        values=tuple(_ratio_mark(r, names) for r in shown),
+        values=values,
+        subtitle=explained(values),
         tunings=tunings,
     )
 
@@ -102,17 +111,21 @@ def scale_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
         f"Speed-up against the number of parameters, both on logarithmic axes, one line for each of "
         f"{words.joined(tunings)}, each with a band for its interval. The tables hold every number."
     )
+    values = tuple(_ratio_mark(r, names) for r in sized)
     return Chart(
         kind="scale",
         name="scale",
         title="Speed-up against model size",
         alt_text=alt,
-        values=tuple(_ratio_mark(r, names) for r in sized),
+        values=values,
+        subtitle=explained(values),
         tunings=tunings,
     )
 
 
-def batch_chart(findings: Sequence[BreakEvenFinding], names: Names) -> Chart | None:
+def batch_chart(
+    findings: Sequence[BreakEvenFinding], ratios: Sequence[RatioFinding], names: Names
+) -> Chart | None:
     """The ratio against the batch, the break-even marked; None for fewer than three batches."""
     shown = [f for f in findings if f.axis == "batch" and len(f.points) > 2]
     if not shown:
@@ -123,18 +136,35 @@ def batch_chart(findings: Sequence[BreakEvenFinding], names: Names) -> Chart | N
         f"{words.joined(tunings)}, each with a band for its interval. The dashed line marks equal speed, "
         "crosses with bars on it the break-even and its interval. The table holds every number."
     )
+    behind = {(*_sides(r), r.model, r.batch): r for r in ratios if r.of == "step"}
+    values = tuple(mark for f in shown for mark in _batch_marks(f, behind, names))
     return Chart(
         kind="batch",
         name="break-even",
         title="Speed-up against the batch",
         alt_text=alt,
-        values=tuple(mark for f in shown for mark in _batch_marks(f, names)),
+        values=values,
+        subtitle=explained(values),
         tunings=tunings,
     )
 
 
-def _batch_marks(f: BreakEvenFinding, names: Names) -> list[Mapping[str, Value]]:
+def _sides(found: RatioFinding | BreakEvenFinding) -> tuple[object, ...]:
+    """The two sides that a ratio, and a curve through such ratios, sets against each other."""
+    setting = found.setting if isinstance(found, RatioFinding) else found.tuning_name
+    return found.source, found.base_label, found.candidate_label, setting, found.data, found.seed
+
+
+def _batch_marks(
+    f: BreakEvenFinding, behind: Mapping[tuple[object, ...], RatioFinding], names: Names
+) -> list[Mapping[str, Value]]:
     """A mark for every batch, and one on the line of equal speed for the break-even."""
+
+    def doubts(p: CurvePoint) -> dict[str, Value]:
+        ratio = behind.get((*_sides(f), f.model, int(p.x)))
+        known = p.low is not None and (ratio is None or ratio.verdict is not None)
+        return doubt(ratio.flags if ratio else (), known=known)
+
     same = {
         "tuning": clean(f.tuning_name),
         "pair": f"{clean(f.model)}: {names.devices[f.candidate_label]} against {names.devices[f.base_label]}",
@@ -148,7 +178,12 @@ def _batch_marks(f: BreakEvenFinding, names: Names) -> list[Mapping[str, Value]]
             "low": p.low,
             "high": p.high,
             "shown": f"{words.significant(p.ratio, 3)}x at batch {p.name}",
+            "conditions": "no interval"
+            if p.low is None or p.high is None
+            else f"95 % interval {words.significant(p.low, 3)}x to {words.significant(p.high, 3)}x, "
+            f"n = {f.processes}",
             "verdict": {1: "faster", 0: "cannot be told", -1: "slower"}[p.side],
+            **doubts(p),
         }
         for p in f.points
     ]
@@ -161,9 +196,17 @@ def _batch_marks(f: BreakEvenFinding, names: Names) -> list[Mapping[str, Value]]
             "ratio": 1.0,
             "shown": text,
             "label": text,
+            "conditions": _between(f),
         }
         marks.append({**same, **told, **bounds})
     return marks
+
+
+def _between(f: BreakEvenFinding) -> str:
+    """The ends of a break-even's interval, an open one in words."""
+    low = "below the smallest" if f.low is None else words.significant(f.low)
+    high = "above the largest" if f.high is None else words.significant(f.high)
+    return f"95 % interval {low} to {high}, n = {f.processes}"
 
 
 def sample_chart(understanding: Understanding, names: Names) -> Chart | None:
@@ -223,8 +266,26 @@ def _share_marks(case: CaseFinding, found: ShareFinding, names: Names) -> Iterat
                 "time": format_duration(share * found.step_s),
                 "bound": found.label,
                 "why": clean(found.why),
+                "range": _range(found, part),
+                "step": _whole_step(case, found),
+                "flags": clean(", ".join(case.flags)) or "none",
             }
         begin += share
+
+
+def _range(found: ShareFinding, part: str) -> str:
+    """The least and the largest share of a process, and how many there were."""
+    of = f"n = {found.processes}"
+    if part not in found.ranges:
+        return of
+    low, high = map(words.percent, found.ranges[part])
+    return f"{low} to {high} over processes, {of}"
+
+
+def _whole_step(case: CaseFinding, found: ShareFinding) -> str:
+    """The time of the step with its interval."""
+    told = words.describe(case.step_s, format_duration) if case.step_s else "no interval"
+    return f"{format_duration(found.step_s)}; {told}"
 
 
 def _sample_marks(case: CaseFinding, names: Names) -> list[Mapping[str, Value]]:
@@ -239,6 +300,7 @@ def _sample_marks(case: CaseFinding, names: Names) -> list[Mapping[str, Value]]:
             "process": f"{index} of {len(case.samples_s)}",
             "batch": work.batch,
             "precision": clean(case.case.tuning.precision),
+            "flags": clean(", ".join(case.flags)) or "none",
         }
         for index, seconds in enumerate(case.samples_s, start=1)
     ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.naming import without_framework, without_numerics
 from breakeven.records.tuning import PRESETS
+from breakeven.report.machines import split
 from breakeven.report.view import Cell, Column, clean, label, said
 
 LONGEST_DEVICE = 14
@@ -137,14 +138,17 @@ def precision_note(names: Names) -> str:
 
 
 def short_devices(labels: Sequence[str]) -> dict[str, str]:
-    """A short, unique name a device: `sim:gpu:step_ms=2:noise=0.01` becomes `sim:gpu`, or `sim:gpu#2`."""
+    """A short, unique name a device: `sim:gpu:step_ms=2:noise=0.01` becomes `sim:gpu`, or `sim:gpu#2`.
+
+    The mark of its file stays whole.
+    """
     out: dict[str, str] = {}
     for full in dict.fromkeys(labels):
-        text = clean(full)
+        text, mark = split(clean(full))
         stem = text if len(text) <= LONGEST_DEVICE else ":".join(text.split(":")[:2])[:LONGEST_DEVICE]
-        taken, short, number = set(out.values()), stem, 1
+        taken, short, number = set(out.values()), stem + mark, 1
         while short in taken:
             number += 1
-            short = f"{stem[: LONGEST_DEVICE - 3]}#{number}"
+            short = f"{stem[: LONGEST_DEVICE - 3]}#{number}{mark}"
         out[full] = short
     return out

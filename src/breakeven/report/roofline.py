@@ -9,7 +9,8 @@ from typing import Any
 
 from breakeven.analysis.findings import CaseFinding, ShareFinding
 from breakeven.report import words
-from breakeven.report.drawing import WIDTH, log_axis, paged, series
+from breakeven.report.doubts import doubt, explained
+from breakeven.report.drawing import WIDTH, log_axis, paged, points, series
 from breakeven.report.names import Names, tuning_of, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 from breakeven.units import format_duration
@@ -44,6 +45,7 @@ def roofline_chart(told: Sequence[tuple[CaseFinding, ShareFinding]], names: Name
         kind="roofline",
         name="roofline",
         title="Steps under the roof of their device",
+        subtitle=explained(values),
         alt_text=alt,
         values=tuple(values),
         tunings=tunings,
@@ -90,6 +92,9 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
             "step": format_duration(found.step_s),
             "bound": clean(found.label),
             "batch": case.case.work.batch,
+            "precision": clean(case.case.tuning.precision),
+            "conditions": words.describe(case.step_s, format_duration) if case.step_s else "no interval",
+            **doubt(case.flags, known=case.step_s is not None),
         }
 
 
@@ -101,16 +106,15 @@ def draw(alt: Any, chart: Chart) -> Any:
     x = alt.X("intensity:Q", title="FLOPs a byte of traffic", **log_axis(alt, intensities, "~g"))
     y = alt.Y("rate:Q", title="TFLOP/s", **log_axis(alt, rates, "~g"))
     fields = {
-        "model": "model:N", "tuning": "tuning:N", "batch": "batch:Q", "a step": "step:N", "rate": "shown:N",
-        "bound by": "bound:N",
+        "model": "model:N", "tuning": "tuning:N", "batch": "batch:Q", "precision": "precision:N",
+        "a step": "step:N", "interval": "conditions:N", "rate": "shown:N", "bound by": "bound:N",
+        "flags": "flags:N",
     }  # fmt: skip
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
     roof, step = (alt.Chart().transform_filter(f"datum.mark == '{mark}'") for mark in ("roof", "step"))
     layers = [
         roof.mark_line(strokeWidth=1.6, color="#7F7F7F").encode(x=x, y=y),
-        step.mark_point(filled=True, size=80, opacity=1).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
-        ),
+        *points(alt, step, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
         *(
             step.transform_filter(f"datum.side == '{side}'")
             .mark_text(dy=dy, fontSize=11)

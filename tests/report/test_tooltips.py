@@ -1,0 +1,79 @@
+"""What a pointer on a mark shows, and which marks are hollow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakeven.analysis import understand
+from breakeven.analysis.findings import Understanding
+from breakeven.records.file import read
+from breakeven.report import Report, build, charts
+from breakeven.report.doubts import HOLLOW, doubt
+
+pytest.importorskip("altair")
+
+RESULTS = Path(__file__).parents[2] / "results"
+SAID = {
+    "ladder": {"tuning", "time", "interval", "batch", "precision", "flags"},
+    "shares": {"share", "range", "the step", "flags"},
+    "roofline": {"precision", "a step", "interval", "flags"},
+    "ratios": {"speed-up", "interval", "flags"},
+    "batch": {"speed-up", "interval", "flags"},
+    "samples": {"process", "flags"},
+}
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[Report]:
+    files = [read(RESULTS / name) for name in ("cpu/ladder", "h200/break-even")]
+    return [build(understand([file])) for file in files]
+
+
+def _marks(node: Any) -> Iterator[dict[str, Any]]:
+    """Every drawn layer of a specification."""
+    if isinstance(node, dict):
+        if "mark" in node and "encoding" in node:
+            yield node
+        for value in node.values():
+            yield from _marks(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _marks(value)
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_a_tooltip_says_how_sure_its_number_is(reports: list[Report], kind: str) -> None:
+    chart = next(c for report in reports for c in report.charts if c.kind == kind)
+    tips = [m["encoding"]["tooltip"] for m in _marks(charts.spec(chart)) if "tooltip" in m["encoding"]]
+    for tip in tips:
+        assert {entry["title"] for entry in tip} >= SAID[kind]
+        fields = [str(entry["field"]) for entry in tip]
+        known = [value for value in chart.values if value.get("mark", "step") in ("step", "ratio")]
+        assert all(any(value.get(field) not in (None, "") for value in known) for field in fields), fields
+
+
+def test_words_in_a_bar_of_shares_tell_what_the_bar_tells(reports: list[Report]) -> None:
+    chart = next(c for report in reports for c in report.charts if c.kind == "shares")
+    drawn = [m for m in _marks(charts.spec(chart)) if m["encoding"].get("text", {}).get("field") == "shown"]
+    assert drawn and all("tooltip" in m["encoding"] for m in drawn)
+
+
+def test_what_is_not_converged_or_has_no_verdict_is_hollow(understanding: Understanding) -> None:
+    ratios = next(c for c in build(understanding).charts if c.kind == "ratios")
+    hollow = {(v["model"], v["tuning"]) for v in ratios.values if v["sure"] == "no"}
+    # The one has flags, the other a single process on one side.
+    assert hollow == {("resnet18-cifar", "as-written"), ("resnet50", "channels-last")}
+    assert {v["flags"] for v in ratios.values} == {"none", "not_converged, contended"}
+    assert HOLLOW in ratios.subtitle
+    filled = {m["mark"]["filled"] for m in _marks(charts.spec(ratios)) if m["mark"].get("type") == "point"}
+    assert filled == {True, False}
+
+
+def test_a_flag_that_does_not_disturb_is_told_and_not_hollow() -> None:
+    assert doubt(("not_steady",)) == {"flags": "not_steady", "sure": "yes"}
+    assert doubt(("contended",)) == {"flags": "contended", "sure": "no"}
+    assert doubt((), known=False) == {"flags": "none", "sure": "no"}
