@@ -97,7 +97,7 @@ class WhatIfFinding:
 class CurvePoint:
     """The ratio at one batch or model. `side`: 1 the candidate is faster, -1 slower, 0 cannot be told.
 
-    `side` is the sign of the log ratio where its interval excludes 0 after Holm's correction over the curve.
+    `side` is the verdict on the ratio, corrected as every verdict over all ratios of the file.
     """
 
     x: float
