@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from breakeven.analysis.findings import LadderFinding, RatioFinding, ScaleFinding, StepFinding
 from breakeven.analysis.phrases import cut, signed, two_digits
+from breakeven.analysis.scale import told_law
 from breakeven.stats import Verdict
 from breakeven.units import format_ratio_interval
 
@@ -76,8 +77,8 @@ def law_sentences(scale: Sequence[ScaleFinding], room: int) -> list[str]:
     said = []
     for pair in dict.fromkeys((s.base_label, s.candidate_label, s.batch) for s in scale):
         mine = [s for s in scale if (s.base_label, s.candidate_label, s.batch) == pair]
-        laws = [law for law in mine if law.against == "parameters" and law.exponent is not None]
-        told = [law for law in laws if law.contrast in LAWS and _is_told(law)]
+        laws = [told_law(law, mine) for law in mine if law.against == "parameters"]
+        told = [law for law in laws if law.contrast in LAWS and law.exponent is not None and _is_told(law)]
         if len(told) < 2:
             continue
         wholes = [_laws(told, intervals=intervals) for intervals in (True, False)]
@@ -90,11 +91,13 @@ def _is_told(law: ScaleFinding) -> bool:
 
 
 def _laws(laws: Sequence[ScaleFinding], *, intervals: bool) -> str:
-    """Laws of one verdict together: "grows as written (exponent 0.2), shrinks ... (-0.1)"."""
+    """Laws of one verdict together: "grows as written (exponent 0.2), shrinks ... (-0.1 of FLOPs)"; of
+    parameters where nothing else is said."""
     groups: dict[str, list[str]] = {}
     for law in laws:
         assert law.exponent is not None
         number = signed(law.exponent) if intervals else signed(law.exponent).partition(" ")[0]
+        number += " of FLOPs" if law.against == "flops" else ""
         where = LAWS[law.contrast].format(base=law.base_label)
         groups.setdefault(VERBS[law.verdict], []).append(f"{where} ({number})")
     parts = [f"{verb} {' and '.join(where)}" for verb, where in groups.items()]
