@@ -71,7 +71,8 @@ def factors(alt: Any, chart: Chart) -> Any:
     x = alt.X("precision:N", title=None, sort=precisions, axis=alt.Axis(labelAngle=0))
     y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
     fields = {
-        "tuning": "tuning:N", "precision": "precision:N", "rate": "shown:N", "against": "base:N",
+        "tuning": "tuning:N", "precision": "precision:N", "times the rate": "ratio:N", "against": "base:N",
+        "rate": "shown:N",
         "outputs": "outputs:N",
     }  # fmt: skip
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
