@@ -122,17 +122,24 @@ def _ladder(ladder: LadderFinding, ratios: Sequence[RatioFinding], room: int) ->
 
 
 def _wins(ladder: LadderFinding, *, intervals: int) -> str:
-    """The steps that win most, in the order of the ladder; only so many of them with an interval."""
-    sure = [s for s in ladder.steps if s.win is not None and s.win.verdict is Verdict.FASTER]
+    """The steps that win most, in the order of the ladder; only so many of them with an interval. One that
+    does not surely beat the fastest before it, only the step before, wins nothing but what that had lost.
+    """
+    sure = [s for s in ladder.steps if (won := _won(s)) is not None and won.verdict is Verdict.FASTER]
     largest = sorted(sure, key=_size)[-MOST_STEPS:]
     shown = [step for step in ladder.steps if step in largest]
     if not shown:
+        undone = next((s for s in ladder.steps if s.win and s.win.verdict is Verdict.FASTER), None)
+        if undone is not None and undone.over_best is not None and undone.over_best.ratio is not None:
+            over = f"{format_ratio_interval(undone.over_best.ratio)} as fast as {undone.best_before}"
+            return f"no step surely beats the best before it; {_subject(undone)}: {over}"
         return "no step of the ladder wins for sure"
     texts = []
     for index, step in enumerate(shown):
         subject = _subject(step)
         verb = ("win " if step.along or subject.endswith("s") else "wins ") if index == 0 else ""
-        texts.append(f"{subject} {verb}{_times(step, interval=index < intervals)}")
+        over = f" over {step.best_before}" if step.over_best else ""
+        texts.append(f"{subject} {verb}{_times(step, interval=index < intervals)}{over}")
     return ", ".join(texts)
 
 
@@ -175,10 +182,19 @@ def _subject(step: StepFinding) -> str:
     return STEPS.get(step.name, step.name)
 
 
+def _won(step: StepFinding) -> RatioFinding | None:
+    """What a step wins over the fastest before it; None where it does not surely beat the step before."""
+    if step.win is None or step.win.verdict is not Verdict.FASTER:
+        return None
+    return step.over_best or step.win
+
+
 def _size(step: StepFinding) -> float:
-    return step.win.ratio.estimate if step.win and step.win.ratio else 0.0
+    won = _won(step)
+    return won.ratio.estimate if won and won.ratio else 0.0
 
 
 def _times(step: StepFinding, *, interval: bool) -> str:
-    assert step.win is not None and step.win.ratio is not None
-    return format_ratio_interval(step.win.ratio) if interval else f"{two_digits(_size(step))}x"
+    won = _won(step)
+    assert won is not None and won.ratio is not None
+    return format_ratio_interval(won.ratio) if interval else f"{two_digits(_size(step))}x"
