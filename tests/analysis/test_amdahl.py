@@ -119,7 +119,17 @@ def test_two_numbers_of_cores_show_no_trend() -> None:
     finding = found(sweep(amdahl(0.8), sd=0.01, counts=(1, 2)))
     assert finding.parallel is not None and finding.parallel.contains(0.8)
     assert finding.trend == "cannot be told" and "shows no trend" in finding.reasons["trend"]
-    assert finding.misfit is None
+    assert finding.misfit is finding.limit is finding.limit_low is None
+    assert "fit any law" in finding.reasons["limit"]
+    assert "no number of cores" not in cores(finding) and "should Amdahl's law hold" in cores(finding)
+
+
+def test_the_measured_ratio_is_said_before_the_law() -> None:
+    lines = sweep(amdahl(0.8), sd=0.01, counts=(1, 2, 4))
+    cases = list({line.case_id: line.case for line in lines}.values())
+    said = understood(a_study(cases, {"device": ["cpu:threads=1"]}), lines).sentences
+    law = next(i for i, line in enumerate(said) if "no number of cores" in line)
+    assert any("as fast as one core" in line for line in said[:law])
 
 
 def test_one_process_has_a_point_and_no_interval() -> None:

@@ -252,6 +252,9 @@ def test_a_law_against_flops_stands_in_for_one_against_parameters() -> None:
     assert laws == {"parameters": "cannot be told", "flops": "grows"}
     finding = said(found, "s1-larger-gains-more")
     assert finding.verdict == "confirmed" and "with flops" in finding.detail
+    said_so = [line for line in found.sentences if "with FLOPs" in line]
+    assert said_so and "grows with FLOPs (exponent 0.8" in said_so[0] and "with parameters that" in said_so[0]
+    assert not any("no trend" in line for line in found.sentences)
 
 
 def test_three_scattered_sizes_have_no_law() -> None:

@@ -15,6 +15,7 @@ from breakeven.analysis.pairs import pairs_of
 from breakeven.analysis.ratios import ratios_of
 from breakeven.records.case import parse_device
 from breakeven.records.lines import Attempt
+from breakeven.stats import Verdict
 
 from .conftest import a_case, a_study, again, an_attempt, file_of, sampled, understood
 
@@ -28,13 +29,14 @@ def curve(
     sd: float = 0.01,
     seed: int = 0,
     batches: Sequence[int] = BATCHES,
+    model: str = "simple-cnn",
 ) -> list[Attempt]:
     """Every batch on both devices; the CPU takes 10 ms a sample, the GPU what the ratio says."""
     rng = random.Random(seed)
     lines = []
     for batch in batches:
         for device, ms in (("cpu", 10.0 * batch), ("cuda:0", 10.0 * batch / ratio(batch))):
-            case = a_case("simple-cnn", device, batch=batch)
+            case = a_case(model, device, batch=batch)
             lines += [sampled(case, i, ms * math.exp(rng.gauss(0, sd))) for i in range(n)]
     return lines
 
@@ -225,3 +227,21 @@ def test_a_study_that_may_add_processes_has_a_wider_interval() -> None:
         assert finding.low is not None and finding.high is not None
         widths.append(math.log(finding.high / finding.low))
     assert widths[1] / widths[0] == pytest.approx(1.43, abs=0.02)
+
+
+def test_a_side_is_sure_where_the_verdict_on_its_ratio_is() -> None:
+    """A win that the correction over all models of the file leaves open is none on the curve either."""
+    seen = set()
+    for seed in range(20):
+        lines = curve(lambda b: 1.15 if b == 1 else 2.0 + b, sd=0.04, seed=seed)
+        for index, model in enumerate(("lenet", "resnet18", "resnet50", "vgg11")):
+            lines += curve(lambda b: 1.0, sd=0.04, seed=100 * (seed + 1) + index, model=model)
+        pairs = pairs_of(measured_cases(file_of(lines)), parse_device("cpu"))
+        ratios = ratios_of(pairs)
+        verdicts = {(r.model, r.batch): r.verdict for r in ratios}
+        for finding in (f for f in break_even_of(pairs, ratios) if f.axis == "batch"):
+            for p in finding.points:
+                told = verdicts[finding.model or "", int(p.x)]
+                assert p.side == {Verdict.FASTER: 1, Verdict.SLOWER: -1}.get(told, 0)
+                seen.add((p.side, p.low is not None and p.low > 1))
+    assert (0, True) in seen and (1, True) in seen, "the planted doubt never came up"

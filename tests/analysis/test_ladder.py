@@ -381,8 +381,8 @@ def test_one_sentence_a_model_says_what_held_it_back() -> None:
     lines = [again(a, blocks=sampled(a.case, a.replicate, ms).blocks) for a, ms in _shaken(both(), 0.002)]
     said = understood(asking(lines), lines).sentences
     assert said[0].startswith("cuda:0 against cpu: 2.5") and "tuned against untuned" in said[0]
-    assert said[1].startswith("resnet18 on cuda:0: data on the device wins 4.4")
-    assert "a CUDA graph 4x; best is channels-last (same numerics), 15.6x" in said[1]
+    assert said[1].startswith("resnet18 on cuda:0: data on the device wins 4x over as-written")
+    assert "a CUDA graph 4x; best is channels-last, 16x" in said[1]
     assert "cpu's best" in said[1]
     assert all(len(line) <= 160 for line in said)
 
@@ -391,6 +391,26 @@ def test_a_losing_step_is_said_where_there_is_room() -> None:
     lines = climbed(CPU, "cpu", sd=0.001)
     said = understood(asking(lines), lines).sentences
     assert any("; BF16 loses; the best, compile, is not measured again yet." in line for line in said)
+
+
+def test_a_win_that_undoes_a_loss_is_told_against_the_best_before() -> None:
+    """Planted: compilation costs what BF16 then wins back. Naive: "BF16 wins 1.43x"."""
+    times = {"as-written": 50.0, "on-device": 50.0, "channels-last": 50.0, "compile": 71.5, "bf16": 50.0}
+    found = understood(climbed(times, "cpu", sd=0.01))
+    steps = {step.name: step for step in found.ladders[0].steps}
+    last = steps["bf16"]
+    assert last.win is not None and last.win.verdict is Verdict.FASTER
+    assert last.over_best is not None and last.over_best.ratio is not None
+    assert last.over_best.ratio.estimate == pytest.approx(1.0, abs=0.05)
+    assert last.best_before in ("as-written", "on-device", "channels-last")
+    text = " ".join(found.sentences)
+    assert "no step surely beats the best before it; BF16: " in text and "BF16 wins" not in text
+
+
+def test_a_win_beyond_a_loss_is_what_is_left_of_it() -> None:
+    times = {"as-written": 50.0, "on-device": 50.0, "channels-last": 50.0, "compile": 75.0, "bf16": 25.0}
+    text = " ".join(understood(climbed(times, "cpu", sd=0.003)).sentences)
+    assert "BF16 wins 2" in text and "BF16 wins 3" not in text
 
 
 def test_a_ladder_without_wins_is_said_to_have_none() -> None:

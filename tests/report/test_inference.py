@@ -15,6 +15,7 @@ from breakeven.report import Report, build, charts, document, text
 from breakeven.report.csv import sheet
 from breakeven.report.html import page
 from breakeven.report.view import Section
+from breakeven.units import format_ratio_interval
 from report.conftest import build_understanding
 from report.inference_study import BATCHES, LAWS, build_inference
 
@@ -98,6 +99,31 @@ def test_a_chart_is_drawn_and_says_what_it_shows(made: Report, name: str) -> Non
     assert drawn.startswith("<svg") and len(chart.alt_text) > 80
     words = {"saturation": "knee", "factors": "output mismatch", "frontier": "beaten by none"}[name]
     assert words in json.dumps(charts.spec(chart))
+
+
+def test_a_square_has_the_ratio_of_the_tables(made: Report, found: Understanding) -> None:
+    """Planted noise is of each process, so rates over all of them would give another number."""
+    chart = next(c for c in made.charts if c.name == "factors")
+    shown = {m["times"]: m for m in chart.values}
+    checked = 0
+    for gain in found.inference.gains:
+        for factor in filter(None, (gain.whole, gain.runtime, gain.precision)):
+            if factor.base_id == gain.base_id and gain.batch in (BATCHES[0], BATCHES[-1]):
+                assert factor.ratio is not None
+                mark = shown[factor.ratio.estimate]
+                assert mark["ratio"] == format_ratio_interval(factor.ratio)
+                assert str(mark["ratio"]).startswith(f"{mark['label']} [")
+                checked += 1
+    assert checked >= 4
+
+
+def test_a_knee_is_drawn_where_the_table_has_it(made: Report, found: Understanding) -> None:
+    chart = next(c for c in made.charts if c.name == "saturation")
+    drawn = {m["batch"]: str(m["shown"]) for m in chart.values if m["mark"] == "knee"}
+    told = {s.knee.estimate for s in found.inference.saturation if s.knee}
+    assert told and told <= set(drawn)
+    listed = {row["knee"] for row in rows(made, "saturation")}
+    assert {text.removeprefix("knee at batch ") for text in drawn.values()} <= listed
 
 
 def test_one_panel_alone_is_drawn_too(made: Report) -> None:

@@ -57,6 +57,11 @@ def fitted(times: Times) -> float:
     return b / (a + b)
 
 
+FEWEST_COUNTS = 3
+"""Numbers of cores that can speak against the law, so that its limit may be believed."""
+FIT_ANY = "two numbers of cores fit any law"
+
+
 def cores_findings(measured: Sequence[Measured], identical: int | None = None) -> list[CoresFinding]:
     """One finding for every case but for its number of cores, measured at two of them or more.
 
@@ -148,8 +153,9 @@ def _with_fit(finding: CoresFinding, replicates: Sequence[Times], looks: Sequenc
     one = min(finding.points, key=lambda p: p.cores)
     scale = one.step_s * speedup(point, one.cores)  # seconds on one core, by the law
     errors = [scale / speedup(point, p.cores) / p.step_s - 1 for p in finding.points]
-    if len(errors) == 2:
-        finding = _because(finding, misfit="two numbers of cores fit any law")
+    if len(errors) < FEWEST_COUNTS:
+        finding = _because(finding, misfit=FIT_ANY, limit=FIT_ANY)
+        limits = [None] * len(limits)
     if parallel is None:
         finding = _because(finding, parallel="one process: no interval")
     return dataclasses.replace(
@@ -159,7 +165,7 @@ def _with_fit(finding: CoresFinding, replicates: Sequence[Times], looks: Sequenc
         limit=limits[0],
         limit_low=limits[1],
         limit_high=limits[2],
-        misfit=max(map(abs, errors)) if len(errors) > 2 else None,
+        misfit=max(map(abs, errors)) if len(errors) >= FEWEST_COUNTS else None,
     )
 
 

@@ -25,6 +25,7 @@ from breakeven.analysis.claim_rows import (
 )
 from breakeven.analysis.findings import CaseFinding, ClaimVerdict, ScaleFinding, Understanding
 from breakeven.analysis.ratios import FEWEST, disturbed
+from breakeven.analysis.scale import told_law
 from breakeven.catalog.claims import Claim
 from breakeven.stats import Interval
 from breakeven.units import format_ratio_interval
@@ -48,8 +49,7 @@ def _grows(claim: Claim, found: Understanding) -> Decision:
     rows, others = _laws(found)
 
     def decide(law: ScaleFinding) -> Decision:
-        if law.verdict == "cannot be told":
-            law = next((s for s in found.scale if _by_flops(s, law)), law)
+        law = told_law(law, found.scale)
         if law.verdict == "cannot be told" or law.exponent is None:
             return _ordered(law, claim, found)
         elsewhere = [o.tuning_name for o in others if o.verdict not in (law.verdict, "cannot be told")]
@@ -59,17 +59,6 @@ def _grows(claim: Claim, found: Understanding) -> Decision:
         return Decision(verdict=verdict, detail=text, evidence=law.evidence)
 
     return all_of([decide(law) for law in rows], missing="three models as written on a CPU and a GPU")
-
-
-def _by_flops(law: ScaleFinding, other: ScaleFinding) -> bool:
-    """Whether this is the law against FLOPs of the same ratios, and decided."""
-    if law.against != "flops" or law.verdict == "cannot be told":
-        return False
-    same = (law.base_label, law.candidate_label, law.tuning_name, law.batch, law.source, law.data)
-    return same == (
-        *(other.base_label, other.candidate_label, other.tuning_name, other.batch),
-        *(other.source, other.data),
-    )
 
 
 def _ordered(law: ScaleFinding, claim: Claim, found: Understanding) -> Decision:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from breakeven.analysis.findings import LadderFinding, RatioFinding, ScaleFinding, StepFinding
 from breakeven.analysis.phrases import cut, signed, two_digits
+from breakeven.analysis.scale import told_law
 from breakeven.stats import Verdict
 from breakeven.units import format_ratio_interval
 
@@ -76,8 +77,8 @@ def law_sentences(scale: Sequence[ScaleFinding], room: int) -> list[str]:
     said = []
     for pair in dict.fromkeys((s.base_label, s.candidate_label, s.batch) for s in scale):
         mine = [s for s in scale if (s.base_label, s.candidate_label, s.batch) == pair]
-        laws = [law for law in mine if law.against == "parameters" and law.exponent is not None]
-        told = [law for law in laws if law.contrast in LAWS and _is_told(law)]
+        laws = [told_law(law, mine) for law in mine if law.against == "parameters"]
+        told = [law for law in laws if law.contrast in LAWS and law.exponent is not None and _is_told(law)]
         if len(told) < 2:
             continue
         wholes = [_laws(told, intervals=intervals) for intervals in (True, False)]
@@ -90,11 +91,13 @@ def _is_told(law: ScaleFinding) -> bool:
 
 
 def _laws(laws: Sequence[ScaleFinding], *, intervals: bool) -> str:
-    """Laws of one verdict together: "grows as written (exponent 0.2), shrinks ... (-0.1)"."""
+    """Laws of one verdict together: "grows as written (exponent 0.2), shrinks ... (-0.1 of FLOPs)"; of
+    parameters where nothing else is said."""
     groups: dict[str, list[str]] = {}
     for law in laws:
         assert law.exponent is not None
         number = signed(law.exponent) if intervals else signed(law.exponent).partition(" ")[0]
+        number += " of FLOPs" if law.against == "flops" else ""
         where = LAWS[law.contrast].format(base=law.base_label)
         groups.setdefault(VERBS[law.verdict], []).append(f"{where} ({number})")
     parts = [f"{verb} {' and '.join(where)}" for verb, where in groups.items()]
@@ -119,17 +122,24 @@ def _ladder(ladder: LadderFinding, ratios: Sequence[RatioFinding], room: int) ->
 
 
 def _wins(ladder: LadderFinding, *, intervals: int) -> str:
-    """The steps that win most, in the order of the ladder; only so many of them with an interval."""
-    sure = [s for s in ladder.steps if s.win is not None and s.win.verdict is Verdict.FASTER]
+    """The steps that win most, in the order of the ladder; only so many of them with an interval. One that
+    does not surely beat the fastest before it, only the step before, wins nothing but what that had lost.
+    """
+    sure = [s for s in ladder.steps if (won := _won(s)) is not None and won.verdict is Verdict.FASTER]
     largest = sorted(sure, key=_size)[-MOST_STEPS:]
     shown = [step for step in ladder.steps if step in largest]
     if not shown:
+        undone = next((s for s in ladder.steps if s.win and s.win.verdict is Verdict.FASTER), None)
+        if undone is not None and undone.over_best is not None and undone.over_best.ratio is not None:
+            over = f"{format_ratio_interval(undone.over_best.ratio)} as fast as {undone.best_before}"
+            return f"no step surely beats the best before it; {_subject(undone)}: {over}"
         return "no step of the ladder wins for sure"
     texts = []
     for index, step in enumerate(shown):
         subject = _subject(step)
         verb = ("win " if step.along or subject.endswith("s") else "wins ") if index == 0 else ""
-        texts.append(f"{subject} {verb}{_times(step, interval=index < intervals)}")
+        over = f" over {step.best_before}" if step.over_best else ""
+        texts.append(f"{subject} {verb}{_times(step, interval=index < intervals)}{over}")
     return ", ".join(texts)
 
 
@@ -172,10 +182,19 @@ def _subject(step: StepFinding) -> str:
     return STEPS.get(step.name, step.name)
 
 
+def _won(step: StepFinding) -> RatioFinding | None:
+    """What a step wins over the fastest before it; None where it does not surely beat the step before."""
+    if step.win is None or step.win.verdict is not Verdict.FASTER:
+        return None
+    return step.over_best or step.win
+
+
 def _size(step: StepFinding) -> float:
-    return step.win.ratio.estimate if step.win and step.win.ratio else 0.0
+    won = _won(step)
+    return won.ratio.estimate if won and won.ratio else 0.0
 
 
 def _times(step: StepFinding, *, interval: bool) -> str:
-    assert step.win is not None and step.win.ratio is not None
-    return format_ratio_interval(step.win.ratio) if interval else f"{two_digits(_size(step))}x"
+    won = _won(step)
+    assert won is not None and won.ratio is not None
+    return format_ratio_interval(won.ratio) if interval else f"{two_digits(_size(step))}x"

@@ -19,7 +19,6 @@ from breakeven.analysis.curves import Answer, Axis, BreakEvenFinding, CurvePoint
 from breakeven.analysis.findings import CONTRASTS, RatioFinding
 from breakeven.analysis.pairs import Pair
 from breakeven.analysis.processes import Key, all_looks, shared_keys
-from breakeven.analysis.ratios import FEWEST
 
 ENOUGH: Mapping[Axis, int] = {"batch": 2, "flops": 3, "parameters": 3}
 """Values of an axis that a curve takes: two models are no axis of sizes."""
@@ -106,7 +105,7 @@ def _logs(pair: Pair) -> Logs:
 def _finding(curve: Sequence[_Point], axis: Axis) -> BreakEvenFinding:
     known, elsewhere = _on_one_machine([p for p in curve if p.logs])
     ratios = [_paired(p) for p in known]
-    sides = _sides(known, ratios)
+    sides = list(map(_side, known))
     first = known[0]
     work = first.pair.candidate.case.work
     finding = BreakEvenFinding(
@@ -147,18 +146,10 @@ def _on_one_machine(points: Sequence[_Point]) -> tuple[list[_Point], list[_Point
     return [p for p in points if p.unit == unit], [p for p in points if p.unit != unit]
 
 
-def _sides(known: Sequence[_Point], ratios: Sequence[stats.Ratio | None]) -> list[Literal[-1, 0, 1]]:
-    """Which device surely wins at every point: after Holm's correction over the curve; 0 where unsure."""
-    adjusted = stats.holm([1.0 if r is None else r.p_value for r in ratios])
-    out: list[Literal[-1, 0, 1]] = []
-    for p, ratio, p_value in zip(known, ratios, adjusted, strict=True):
-        # What forbids a verdict on the ratio forbids one here: others on the machine, sides not in turn.
-        refused = p.doubtful or len(p.logs) < FEWEST
-        if refused or ratio is None or p_value >= ALPHA or ratio.interval.contains(1.0):
-            out.append(0)
-        else:
-            out.append(1 if ratio.interval.low > 1 else -1)
-    return out
+def _side(p: _Point) -> Literal[-1, 0, 1]:
+    """Which device surely wins here, by the verdict on its ratio: a curve and a table give one answer."""
+    verdict = None if p.ratio is None or p.doubtful else p.ratio.verdict
+    return 1 if verdict is stats.Verdict.FASTER else -1 if verdict is stats.Verdict.SLOWER else 0
 
 
 def _paired(p: _Point) -> stats.Ratio | None:

@@ -79,7 +79,9 @@ def cores_sentences(findings: Sequence[CoresFinding]) -> list[str]:
 
 
 def cores(finding: CoresFinding) -> str:
-    """The parallel share and what it allows; a growing serial share is said instead of a limit."""
+    """The parallel share and what it allows; a growing serial share is said instead of a limit, and no limit
+    where the law was not tested.
+    """
     assert finding.parallel is not None
     span = f"{finding.points[0].cores} to {finding.points[-1].cores} cores"
     where = f"{finding.model} on {span}, {phrases.tuning(finding.tuning_name)}"
@@ -92,6 +94,8 @@ def cores(finding: CoresFinding) -> str:
         slower = f"{where}: more cores make a step slower"
         return phrases.cut(slower if finding.parallel.high < 0 else unknown)
     text = f"{where}: {phrases.signed(finding.parallel, scale=100)} % of a step is parallel"
+    if "limit" in finding.reasons:
+        return phrases.cut(f"{text}, should Amdahl's law hold: a third number of cores would test it")
     if finding.trend == "grows":
         return phrases.cut(f"{text}, but the serial share grows with the cores: overhead, no fixed part")
     if finding.trend == "falls":

@@ -31,8 +31,8 @@ class CoresFinding:
     """How a step on identical cores gets faster with their number, by Amdahl's law.
 
     `parallel` is the share p of T(n) = T(1) ((1 - p) + p / n), one fit a replicate; `limit` is 1 / (1 - p),
-    what no number of cores passes, known for p between 0 and 1; an end is None where the interval of p lies
-    beyond. `misfit` is the largest
+    what no number of cores passes, known for p between 0 and 1 from three numbers of cores on, as two fit any
+    law; an end is None where the interval of p lies beyond. `misfit` is the largest
     relative error of the law at a measured point. `per_doubling` is the slope of the Karp-Flatt share against
     log2 n: where it grows, what limits is an overhead that comes with the cores and no serial part. It is
     negative where the speed-up passes the number of cores (`super-linear`). `apart`: not measured in
@@ -97,7 +97,7 @@ class WhatIfFinding:
 class CurvePoint:
     """The ratio at one batch or model. `side`: 1 the candidate is faster, -1 slower, 0 cannot be told.
 
-    `side` is the sign of the log ratio where its interval excludes 0 after Holm's correction over the curve.
+    `side` is the verdict on the ratio, corrected as every verdict over all ratios of the file.
     """
 
     x: float

@@ -148,7 +148,9 @@ class StepFinding:
     """One step of a ladder. `step_s` and `point_s` are seconds a training step.
 
     `win`: the time at the step before over the time here, on the same device; the first has none. `loses`:
-    the verdict is SLOWER; such a step stays. `along`: steps below this one that were not measured, so that
+    the verdict is SLOWER; such a step stays. `over_best`: the same against `best_before`, the fastest step
+    so far, where that is another than the step before: after a step that lost, a win may only undo it.
+    `along`: steps below this one that were not measured, so that
     the win is theirs as well. In a list of leave-one-outs `name` is the step left out, the
     time is that without it, and `win` the time without it over the time of the full stack.
 
@@ -162,6 +164,8 @@ class StepFinding:
     step_s: Interval | None = None
     point_s: float | None = None
     win: RatioFinding | None = None
+    over_best: RatioFinding | None = None
+    best_before: str | None = None
     loses: bool = False
     along: tuple[str, ...] = ()
     build_s: float | None = None

@@ -58,7 +58,7 @@ def factors_of(cases: Sequence[Served]) -> tuple[list[FactorFinding], list[GainF
         made = _tested([*drafts, *(gain.drafts() if gain else [])])
         shown += [made[ids] for ids in dict.fromkeys(_ids(draft) for draft in drafts)]
         if gain is not None:
-            gains.append(_gain_finding(gain, [made[_ids(draft)] for draft in gain.drafts()]))
+            gains.append(_gain_finding(gain, [made[_ids(draft)] for draft in gain.drafts()], mine))
     return shown, gains
 
 
@@ -186,8 +186,9 @@ def _factor(draft: Draft, ratio: RatioFinding) -> FactorFinding:
     )
 
 
-def _gain_finding(gain: _Gain, parts: Sequence[FactorFinding]) -> GainFinding:
+def _gain_finding(gain: _Gain, parts: Sequence[FactorFinding], mine: Sequence[Served]) -> GainFinding:
     whole, *steps = parts
+    over = step_ratios([_pair(gain.base, one) for one in mine if one is not gain.base])
     by_kind = {part.kind: part for part in steps}
     reasons = {}
     if whole.kind == "precision":
@@ -211,6 +212,8 @@ def _gain_finding(gain: _Gain, parts: Sequence[FactorFinding]) -> GainFinding:
         between_id=gain.between.finding.case_id if gain.between else None,
         runtime=by_kind.get("runtime"),
         precision=by_kind.get("precision"),
+        times={r.candidate_id: r.ratio for r in over if r.ratio is not None},
+        points={r.candidate_id: r.point for r in over if r.point is not None},
         source=whole.source,
         evidence=tuple(dict.fromkeys(line for part in parts for line in part.evidence)),
         reasons=reasons,

@@ -164,6 +164,16 @@ class SaturationFinding:
     evidence: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def knee_at(self) -> float | None:
+        """The knee that is shown everywhere: the middle of its interval, without one that of the law."""
+        return self.knee.estimate if self.knee else self.law.knee if self.law else None
+
+    @property
+    def floor_at(self) -> float | None:
+        """The floor in seconds, likewise."""
+        return self.floor_s.estimate if self.floor_s else self.law.floor if self.law else None
+
     def reach(self, share: float) -> Reach:
         """The answer for that share of the best rate."""
         return next(r for r in self.reaches if r.share == share)
@@ -258,7 +268,8 @@ class GainFinding:
 
     `whole` = `runtime` x `precision`, through the case between (`between_id`): the winner's runtime at the
     base's precision, or the other way round. The winner is the fastest of `candidates`, chosen and timed by
-    the same processes.
+    the same processes. `times` (case_id -> how many times the base's rate) pairs every ranked case with the
+    base, `points` the same without an interval: to be shown, and no test of the family.
     """
 
     model: str
@@ -272,6 +283,8 @@ class GainFinding:
     between_id: str | None = None
     runtime: FactorFinding | None = None
     precision: FactorFinding | None = None
+    times: Mapping[str, Interval] = field(default_factory=dict)
+    points: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
     source: str = ""
     evidence: tuple[str, ...] = ()

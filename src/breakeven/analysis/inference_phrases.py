@@ -144,10 +144,10 @@ def saturation(finding: SaturationFinding) -> str:
 
 def _free(finding: SaturationFinding) -> str:
     """What the knee says: up to it a larger batch costs no time."""
-    law = finding.law
-    if law is None or law.knee is None or law.floor is None:
+    law, at, floor = finding.law, finding.knee_at, finding.floor_at
+    if law is None or law.knee is None or at is None or floor is None:
         return ""
-    return f"; up to batch {law.knee:.0f} a call takes {format_duration(law.floor)} whatever its size"
+    return f"; up to batch {at:.0f} a call takes {format_duration(floor)} whatever its size"
 
 
 def _frontiers(found: Inference, cases: Sequence[CaseFinding]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The ladder of every work on every device: what each step wins, what the full stack loses without it.
 
 Knows nothing about other devices. A losing step stays where it is, for what a step wins depends on those
-below it. A ladder is read by itself: its steps are one family of tests, its leave-one-outs another.
+below it. A ladder is read by itself: its steps are one family of tests, its leave-one-outs another, and
+its steps against the fastest so far a third.
 """
 
 import dataclasses
@@ -75,10 +76,15 @@ def ladders_of(
 
 
 def _ladder(mine: Sequence[Measured], rungs: Sequence[_Rung], best: Sequence[Best]) -> LadderFinding:
-    """One ladder, its steps and best a family of tests, its leave-one-outs another."""
+    """One ladder: steps and best are a family of tests, leave-one-outs another, wins over the best a third."""
     work, last, without = mine[-1].case.work, mine[-1].finding, _without(mine, rungs)
     climbing = _wins([*(rung.pair for rung in rungs), *(found.pair for found in best)])
     losing = _wins([_turned(rung.pair) for rung in without])
+    beyond = [_over_best(rungs[:index], rung) for index, rung in enumerate(rungs)]
+    over = [
+        (None if rung is None or rung.over is None else rung.over.name, win)
+        for rung, win in zip(beyond, _wins([rung and rung.pair for rung in beyond]), strict=True)
+    ]
     steps, top = climbing[: len(rungs)], climbing[len(rungs) :]
     return LadderFinding(
         model=work.model,
@@ -87,11 +93,24 @@ def _ladder(mine: Sequence[Measured], rungs: Sequence[_Rung], best: Sequence[Bes
         seed=work.seed,
         device_label=last.device_label,
         runtime=last.case.tuning.runtime,
-        steps=tuple(_step(rung, win) for rung, win in zip(rungs, steps, strict=True)),
+        steps=tuple(
+            dataclasses.replace(_step(rung, win), best_before=name, over_best=best)
+            for rung, win, (name, best) in zip(rungs, steps, over, strict=True)
+        ),
         without=tuple(_step(rung, win) for rung, win in zip(without, losing, strict=True)),
         best=tuple(found.finding(win) for found, win in zip(best, top, strict=True)),
         source=last.source,
     )
+
+
+def _over_best(before: Sequence[_Rung], rung: _Rung) -> _Rung | None:
+    """The step set against the fastest before it; None where that is the step before, or none has a time."""
+    timed = [(r.here.finding.step_point_s, r) for r in before if r.here is not None]
+    known = [(point, r) for point, r in timed if point is not None]
+    if not known:
+        return None
+    fastest = min(known, key=lambda one: one[0])[1]
+    return None if fastest is rung.over else dataclasses.replace(rung, over=fastest)
 
 
 def _wins(pairs: Sequence[Pair | None]) -> list[RatioFinding | None]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding, ParityFinding, RatioFinding, ScaleFinding, ShareFinding
 from breakeven.analysis.naming import EXECUTIONS
+from breakeven.analysis.scale import told_law
 from breakeven.records.case import Device
 from breakeven.records.tuning import INFERENCE, PRESETS
 from breakeven.stats import Interval, Verdict
@@ -121,9 +122,14 @@ def trends(ratios: Sequence[RatioFinding], laws: Sequence[ScaleFinding]) -> list
 
     A law takes three models; two are compared.
     """
-    law = next((s for s in laws if s.against == "parameters"), None)
-    if law is not None and law.exponent is not None:
+    first = next((s for s in laws if s.against == "parameters"), None)
+    law = first and told_law(first, laws)
+    if first is not None and law is not None and law.exponent is not None:
         power = f" (exponent {signed(law.exponent)})"
+        if law is not first:
+            grows = f"the ratio {law.verdict} with FLOPs"
+            rest = "with parameters that cannot be told"
+            return [f"{grows}{power}; {rest}", f"{grows}; {rest}"]
         if law.verdict == "cannot be told":
             return [f"a trend with model size cannot be told{power}", "no trend with model size can be told"]
         return [f"the ratio {law.verdict} with model size{power}", f"the ratio {law.verdict} with model size"]

@@ -34,6 +34,19 @@ def scale_of(ratios: Sequence[RatioFinding], cases: Mapping[str, Case]) -> list[
     ]
 
 
+def told_law(law: ScaleFinding, every: Sequence[ScaleFinding]) -> ScaleFinding:
+    """Of a law against parameters and that of the same ratios against FLOPs the one to speak of: the first
+    that is decided. Every sentence and every claim asks here, so that none says what another denies."""
+    if law.verdict != "cannot be told":
+        return law
+    return next((s for s in every if s.verdict != "cannot be told" and _same_ratios(s, law)), law)
+
+
+def _same_ratios(one: ScaleFinding, other: ScaleFinding) -> bool:
+    fields = "base_label", "candidate_label", "tuning_name", "contrast", "batch", "source", "data"
+    return all(getattr(one, name) == getattr(other, name) for name in fields)
+
+
 def _group(ratio: RatioFinding, case: Case) -> tuple[object, ...]:
     """All that must be equal along a law, the work but for its model and seed included."""
     alike = dataclasses.replace(case.work, model="", seed=0)

@@ -56,15 +56,16 @@ def sentences_of(
     crossed = framework_sentences(frameworks or Frameworks())
     inferred = inference_sentences(inference or Inference(), cases)
     said += crossed + inferred
-    said += cores_sentences(on_cores) + break_even_sentences(break_even)
+    said += break_even_sentences(break_even)
     climbed = ladder_sentences(ladders, ratios, phrases.LONGEST)
     if not any(ratio.contrast == "best" and ratio.ratio is not None for ratio in ratios):
         # Without the best of both, the two ends of the ladder have to do.
         if compared or not (missing or inferred or crossed):
             said += _headlines(compared, cases, scale, cores) if compared else _lonely(cases, skips)
-        said += _bound(compared, shares) + climbed
+        said += cores_sentences(on_cores) + _bound(compared, shares) + climbed
     else:
-        said += span_sentences(ratios, phrases.LONGEST) + _bound(compared, shares)
+        said += span_sentences(ratios, phrases.LONGEST) + cores_sentences(on_cores)
+        said += _bound(compared, shares)
         said += climbed + law_sentences(scale, phrases.LONGEST)
     said += _uncertain(compared)
     said += _refused(compared, {case.case_id for case in failures(cases)})

@@ -174,7 +174,7 @@ def _misfit(value: float) -> Cell:
 
 def _limit(f: CoresFinding) -> Cell:
     if f.limit is None:
-        return absent("the parallel share does not lie between 0 and 1")
+        return absent(f.reasons.get("limit", "the parallel share does not lie between 0 and 1"))
     low = "?" if f.limit_low is None else words.significant(f.limit_low, 3)
     high = "no limit" if f.limit_high is None else words.significant(f.limit_high, 3)
     text = f"{words.significant(f.limit, 3)}x"

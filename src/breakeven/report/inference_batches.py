@@ -10,7 +10,6 @@ from breakeven.report import words
 from breakeven.report.inference_marks import saturation_chart
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Cell, Column, Row, Section, absent, build_table, clean, label, number, said
-from breakeven.stats import Interval
 
 
 def saturation(understanding: Understanding, names: Names) -> Section | None:
@@ -70,9 +69,9 @@ def _saturation_cells(s: SaturationFinding, names: Names) -> Row:
         words.count(s.largest),
         words.count(s.oom_at, "every batch tried fits"),
         said(law.law, note=f"off by {words.percent(law.misfit)} at most") if law else absent(why),
-        _figure(s.knee, law.knee if law else None, why, loose),
+        words.figure(s.knee, s.knee_at, why or "this law has none", loose),
         words.seconds(s.floor_s, law.floor if law else None, reason=why or loose or "no floor in sight"),
-        _figure(s.limit_per_s, law.rate if law else None, why, loose, digits=3),
+        words.figure(s.limit_per_s, law.rate if law else None, why or "this law has none", loose, digits=3),
     )
 
 
@@ -81,21 +80,6 @@ def _reach(reach: Reach, s: SaturationFinding) -> Cell:
         return absent(reach.reason or "")
     first = reach.batch if reach.batch is not None else reach.low
     return Cell(text=span(reach), sort=first, note=clean(reach.reason or ""), evidence=s.evidence)
-
-
-def _figure(interval: Interval | None, point: float | None, why: str, loose: str, digits: int = 2) -> Cell:
-    """A figure of the law with its interval, else about what it is."""
-    if interval is None:
-        if point is None:
-            return absent(why or "this law has none")
-        return Cell(text=f"about {_rounded(point, digits)}", sort=point, note=clean(loose))
-    low, mid, high = (_rounded(v, digits) for v in (interval.low, interval.estimate, interval.high))
-    return Cell(text=f"{mid} [{low}, {high}]", sort=interval.estimate, note=words.behind(interval))
-
-
-def _rounded(value: float, digits: int) -> str:
-    """To so many digits, whole ones too: a fitted figure has no more."""
-    return words.significant(float(f"{value:.{digits - 1}e}"), digits)
 
 
 def later(understanding: Understanding, names: Names) -> Section | None:

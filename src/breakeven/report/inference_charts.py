@@ -71,8 +71,8 @@ def factors(alt: Any, chart: Chart) -> Any:
     x = alt.X("precision:N", title=None, sort=precisions, axis=alt.Axis(labelAngle=0))
     y = alt.Y("tuning:N", title=None, sort=list(chart.tunings))
     fields = {
-        "tuning": "tuning:N", "precision": "precision:N", "rate": "shown:N", "interval": "conditions:N",
-        "against": "base:N", "outputs": "outputs:N", "flags": "flags:N",
+        "tuning": "tuning:N", "precision": "precision:N", "times the rate": "ratio:N", "against": "base:N",
+        "rate": "shown:N", "interval": "conditions:N", "outputs": "outputs:N", "flags": "flags:N",
     }  # fmt: skip
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
     known = [float(value["times"]) for value in chart.values if value["times"]]

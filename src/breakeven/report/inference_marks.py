@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from breakeven.analysis.findings import CaseFinding, Understanding
-from breakeven.analysis.inference_findings import InferenceFinding, SaturationFinding
+from breakeven.analysis.inference_findings import GainFinding, InferenceFinding, SaturationFinding
 from breakeven.records.case import PRECISIONS
 from breakeven.report import words
 from breakeven.report.names import Names, served_as, tuning_rank
@@ -73,13 +73,19 @@ def _sweep(s: SaturationFinding, names: Names) -> Iterator[Mark]:
     for x in _places([p.batch for p in s.points]):
         yield same | {"mark": "law", "panel": rates, "batch": x, "value": x / law.at(x)}
         yield same | {"mark": "law", "panel": times, "batch": x, "value": 1e3 * law.at(x)}
-    if law.knee is not None:
-        told = f"knee at batch {words.significant(law.knee)}"
-        for panel, value in ((rates, law.knee / law.at(law.knee)), (times, 1e3 * law.at(law.knee))):
+    at = s.knee_at
+    if law.knee is not None and at is not None:
+        for panel, value in ((rates, at / law.at(at)), (times, 1e3 * law.at(at))):
             yield same | {
-                "mark": "knee", "panel": panel, "batch": law.knee, "value": value, "shown": told,
+                "mark": "knee", "panel": panel, "batch": at, "value": value,
+                "shown": f"knee at batch {_knee(s)}",
                 "note": "up to it more images cost no time",
             }  # fmt: skip
+
+
+def _knee(s: SaturationFinding) -> str:
+    """The knee to two digits with its interval, as the table has it."""
+    return words.figure(s.knee, s.knee_at).text
 
 
 def _places(batches: Sequence[int]) -> Iterator[float]:
@@ -97,7 +103,7 @@ def factor_chart(understanding: Understanding, names: Names) -> Chart | None:
     for place in sorted(bases, key=lambda place: (places.index(place[:-1]), place[-1])):
         beside = [other[-1] for other in bases if other[:-1] == place[:-1]]
         if place[-1] in (min(beside), max(beside)):
-            marks += _squares(understanding, names, place, bases[place].base_id)
+            marks += _squares(understanding, names, bases[place])
     if not any(mark["times"] for mark in marks):
         return None
     tunings = tuple(sorted({str(mark["tuning"]) for mark in marks}, key=tuning_rank))
@@ -115,11 +121,9 @@ def factor_chart(understanding: Understanding, names: Names) -> Chart | None:
     )
 
 
-def _squares(
-    understanding: Understanding, names: Names, place: tuple[str, str, str, str, int], base_id: str
-) -> list[Mark]:
+def _squares(understanding: Understanding, names: Names, gain: GainFinding) -> list[Mark]:
     """One square a case of a place; what failed says so."""
-    source, model, _, device, batch = place
+    place = (gain.source, gain.model, gain.data, gain.device_label, gain.batch)
     found = {(f.source, f.case_id): f for f in understanding.inference.cases}
     mine = [
         c
@@ -127,25 +131,25 @@ def _squares(
         if (c.source, c.case.work.model, c.case.work.data, c.device_label, c.case.work.batch) == place
         and c.case.work.task == "infer"
     ]
-    base = found[source, base_id].images_per_s_point
-    group = f"{clean(model)} on {names.devices[device]}, batch {batch}"
-    return [_square(c, found[source, c.case_id], base, group) for c in mine]
+    group = f"{clean(gain.model)} on {names.devices[gain.device_label]}, batch {gain.batch}"
+    return [_square(c, found[gain.source, c.case_id], gain, group) for c in mine]
 
 
-def _square(case: CaseFinding, found: InferenceFinding, base: float | None, group: str) -> Mark:
+def _square(case: CaseFinding, found: InferenceFinding, gain: GainFinding, group: str) -> Mark:
     rate = found.images_per_s_point if found.ranked else None
-    times = rate / base if rate and base else None
+    times, told = _over_base(case.case_id, gain) if found.ranked else (None, "")
     o = found.outputs
     agreement = None if o.agreement is None else f"{100 * o.agreement:.1f} %"
     outputs = f"{agreement} same top-1" if agreement else o.reasons.get("agreement", "not compared")
-    failed = next((o for o in case.outcomes if o != "ok"), "not ranked") if not found.ranked else ""
+    failed = next((o for o in case.outcomes if o != "ok"), "not ranked") if not found.ranked else "no ratio"
     return {
         "group": group,
         "tuning": clean(served_as(case)),
         "precision": case.case.tuning.precision,
         "times": times,
-        "label": f"{words.significant(times)}x" if times else clean(failed.replace("_", " ")),
+        "label": told.partition(" [")[0] if times else clean(failed.replace("_", " ")),
         "below": agreement or "",
+        "ratio": told,
         "shown": f"{words.significant(rate, 3)} images/s" if rate else clean(found.reasons.get("ranked", "")),
         "base": "the loop as people write it, in FP32",
         "conditions": words.describe(found.images_per_s, lambda x: f"{words.significant(x, 3)} images/s")
@@ -154,6 +158,14 @@ def _square(case: CaseFinding, found: InferenceFinding, base: float | None, grou
         "flags": clean(", ".join(case.flags)) or "none",
         "outputs": clean(f"{outputs}{' (random weights)' if o.random else ''}"),
     }
+
+
+def _over_base(case_id: str, gain: GainFinding) -> tuple[float | None, str]:
+    """How many times the base's rate, as the tables have it: paired by replicate."""
+    if case_id == gain.base_id:
+        return 1.0, "1x"
+    cell = words.ratio(gain.times.get(case_id), gain.points.get(case_id))
+    return gain.points.get(case_id), cell.text if case_id in gain.points else ""
 
 
 def frontier_chart(understanding: Understanding, names: Names) -> Chart | None:

@@ -3,6 +3,7 @@
 Knows nothing about how a win is worked out or drawn.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from breakeven.analysis.findings import BestFinding, LadderFinding, StepFinding, Understanding
@@ -10,7 +11,18 @@ from breakeven.report import words
 from breakeven.report.doubts import by_place
 from breakeven.report.ladder_marks import ladder_chart, telling
 from breakeven.report.names import Names, tuning_rank
-from breakeven.report.view import Cell, Column, Section, Table, absent, build_table, label, number, said
+from breakeven.report.view import (
+    Cell,
+    Column,
+    Section,
+    Table,
+    absent,
+    build_table,
+    clean,
+    label,
+    number,
+    said,
+)
 from breakeven.stats import Verdict
 
 WORDS = {
@@ -31,13 +43,17 @@ def ladder(understanding: Understanding, names: Names) -> Section | None:
         number("a step"),
         number("over the step before"),
         Column(name="verdict"),
+        number("over the best before"),
     ]
-    table = _table(found, names, columns, lambda one: map(_step_cells, one.steps))
+    table = _table(
+        found, names, columns, lambda one: ((*_step_cells(step), _over_best(step)) for step in one.steps)
+    )
     if table is None:
         return None
     note = (
         "How many times as fast each tuning is as the one above it, to which it adds one change, or those "
-        "named beside it. One that loses stays: what a step wins depends on those before it."
+        "named beside it. One that loses stays: what a step wins depends on those before it. "
+        "Over the best before: where a step wins over one that was not the fastest so far."
     )
     chart = ladder_chart(found, names, by_place(understanding))
     alt = chart.alt_text if chart else ""
@@ -155,6 +171,15 @@ def _step_cells(step: StepFinding) -> tuple[Cell, ...]:
         else absent(why.get("win", "")),
         _verdict(step),
     )
+
+
+def _over_best(step: StepFinding) -> Cell:
+    """A win against the fastest so far, where the step before was another: it may only undo a loss."""
+    best, win = step.over_best, step.win
+    if best is None or win is None or win.verdict is not Verdict.FASTER:
+        return absent()
+    cell = words.ratio(best.ratio, best.point, reason=best.reasons.get("ratio", ""), evidence=best.evidence)
+    return dataclasses.replace(cell, note=f"over {clean(step.best_before or '')}; {cell.note}")
 
 
 def _verdict(step: StepFinding) -> Cell:

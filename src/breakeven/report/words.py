@@ -57,6 +57,25 @@ def ratio(
     return Cell(text=f"about {significant(point)}x", sort=point, note=note, evidence=tuple(evidence))
 
 
+def figure(
+    interval: Interval | None, point: float | None, reason: str = "", loose: str = "", digits: int = 2
+) -> Cell:
+    """A fitted figure with its interval, "28 [14, 57]", else about what it is; whole digits are rounded too.
+
+    `reason`: why there is none at all; `loose`: why there is no interval.
+    """
+    if interval is None:
+        if point is None:
+            return absent(reason)
+        return Cell(text=f"about {_rounded(point, digits)}", sort=point, note=clean(loose))
+    low, mid, high = (_rounded(v, digits) for v in (interval.low, interval.estimate, interval.high))
+    return Cell(text=f"{mid} [{low}, {high}]", sort=interval.estimate, note=behind(interval))
+
+
+def _rounded(value: float, digits: int) -> str:
+    return significant(float(f"{value:.{digits - 1}e}"), digits)
+
+
 def share(interval: Interval | None, values: tuple[float, ...] = (), reason: str = "") -> Cell:
     """An accuracy as percent: with its interval, else the values themselves."""
     if interval is not None:
