@@ -76,14 +76,16 @@ def ladders_of(
 
 
 def _ladder(mine: Sequence[Measured], rungs: Sequence[_Rung], best: Sequence[Best]) -> LadderFinding:
-    """One ladder: steps and best are a family of tests, leave-one-outs another, wins over the best a third."""
+    """One ladder. Three families of tests: steps and best, leave-one-outs, wins over the best."""
     work, last, without = mine[-1].case.work, mine[-1].finding, _without(mine, rungs)
     climbing = _wins([*(rung.pair for rung in rungs), *(found.pair for found in best)])
     losing = _wins([_turned(rung.pair) for rung in without])
     beyond = [_over_best(rungs[:index], rung) for index, rung in enumerate(rungs)]
     over = [
         (None if rung is None or rung.over is None else rung.over.name, win)
-        for rung, win in zip(beyond, _wins([rung and rung.pair for rung in beyond]), strict=True)
+        for rung, win in zip(
+            beyond, _wins([None if rung is None else rung.pair for rung in beyond]), strict=True
+        )
     ]
     steps, top = climbing[: len(rungs)], climbing[len(rungs) :]
     return LadderFinding(
