@@ -76,7 +76,7 @@ def ladders_of(
 
 
 def _ladder(mine: Sequence[Measured], rungs: Sequence[_Rung], best: Sequence[Best]) -> LadderFinding:
-    """One ladder: steps and best are a family of tests, leave-one-outs another, wins over the best a third."""
+    """One ladder: steps and best are a family of tests, leave-one-outs and wins over the best others."""
     work, last, without = mine[-1].case.work, mine[-1].finding, _without(mine, rungs)
     climbing = _wins([*(rung.pair for rung in rungs), *(found.pair for found in best)])
     losing = _wins([_turned(rung.pair) for rung in without])
