@@ -83,7 +83,7 @@ def _ladder(mine: Sequence[Measured], rungs: Sequence[_Rung], best: Sequence[Bes
     beyond = [_over_best(rungs[:index], rung) for index, rung in enumerate(rungs)]
     over = [
         (None if rung is None or rung.over is None else rung.over.name, win)
-        for rung, win in zip(beyond, _wins([rung and rung.pair for rung in beyond]), strict=True)
+        for rung, win in zip(beyond, _wins([rung.pair if rung else None for rung in beyond]), strict=True)
     ]
     steps, top = climbing[: len(rungs)], climbing[len(rungs) :]
     return LadderFinding(
