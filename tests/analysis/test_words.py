@@ -261,3 +261,14 @@ def test_name_and_title() -> None:
 )
 def test_signed(low: float, estimate: float, high: float, text: str) -> None:
     assert signed(Interval(low=low, high=high, estimate=estimate, confidence=0.95, n=3)) == text
+
+
+def test_the_verdict_counts_every_case_without_a_number_as_the_warning_does() -> None:
+    """One broke, one did not fit: naive, "1 of 2 cases" above a warning that says "2 of 2"."""
+    lines = [
+        an_attempt(a_case(device="cpu"), outcome="error"),
+        an_attempt(a_case(device="cuda:0"), outcome="oom"),
+    ]
+    found = understood(lines)
+    assert any("2 of 2 cases gave no number" in line for line in found.sentences)
+    assert [q.cases for q in found.quality if q.flag == "failed"] == [2]

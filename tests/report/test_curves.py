@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -137,7 +138,14 @@ def test_claims_come_by_themselves_where_rows_decide_one() -> None:
     assert "confirmed" in cells(made, "verdict") and made.detail
     assert not any(s.key == "claims" for s in build(found(cores())).sections)
     alone = only_claims(found(cores()))
+    assert alone.sentences == build(found(cores())).sentences and alone.sentences
     assert [s.key for s in alone.sections] == ["claims"] and "| wrong by arithmetic |" in markdown(alone)
+
+
+def test_what_is_hidden_is_said_before_the_verdict() -> None:
+    hiding = build(dataclasses.replace(found(cores()), hidden_cases=24))
+    assert hiding.sentences[0] == "24 cases of an earlier study hidden: add --all."
+    assert "hidden" not in " ".join(build(found(cores())).sentences)
 
 
 def test_the_verb_prints_claims(tmp_path: Path) -> None:
@@ -147,6 +155,8 @@ def test_the_verb_prints_claims(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "breakeven", "report", str(path), "--claims"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "What papers claimed" in shown and "Time of a step" not in shown
+    both = subprocess.run([*command, "--published"], capture_output=True, text=True, check=False)
+    assert both.returncode != 0 and "one at a time" in both.stderr and not both.stdout
     out = tmp_path / "claims.md"
     subprocess.run([*command, "-o", str(out)], capture_output=True, check=True)
     assert out.read_text().count("\n| ") > 20

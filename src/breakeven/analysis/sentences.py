@@ -180,7 +180,8 @@ def _failed(cases: Sequence[CaseFinding]) -> list[str]:
     first = failed[0]
     where = f"{first.case.work.model} on {first.device_label}, {phrases.tuning(first.tuning_name)}"
     why = first.failure or first.reasons.get("step_s", "no number")
-    return [phrases.cut(f"{len(failed)} of {len(cases)} cases gave no number; {where}: {why}")]
+    without = sum(not case.processes for case in cases)  # what does not fit gave none either
+    return [phrases.cut(f"{without} of {len(cases)} cases gave no number; {where}: {why}")]
 
 
 def _accuracy(parity: Sequence[ParityFinding]) -> list[str]:

@@ -42,6 +42,8 @@ def report(
     quiet: Quiet = False,
 ) -> int:
     """Print what the results say, or write it to a file by its suffix."""
+    if claims and published:
+        raise UsageError("--claims and --published are two reports: ask for one at a time")
     # Not by the library's front, which brings all that measures: a tenth of a report's time.
     from breakeven import report as reports
     from breakeven.analysis import understand

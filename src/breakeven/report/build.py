@@ -123,8 +123,9 @@ def build(
         badge=badge,
         facts=_facts(understanding, names),
         common=", ".join(names.common),
-        sentences=tuple(
-            clean(s) for s in _sentences(understanding) if not (banner and s.startswith("SIMULATED"))
+        sentences=(
+            *_hidden(understanding),
+            *(clean(s) for s in _sentences(understanding) if not (banner and s.startswith("SIMULATED"))),
         ),
         sections=tuple(
             _labelled(section, badge, understanding) for section in sections if section is not None
@@ -135,11 +136,18 @@ def build(
 
 
 def only_claims(understanding: Understanding) -> Report:
-    """The published claims alone, decided or not."""
+    """The verdict and the published claims, decided or not."""
     section = claims.all_claims(understanding)
     shown = (dataclasses.replace(section, detail=False),) if section else ()
     whole = build(understanding)
-    return dataclasses.replace(whole, sections=shown, sentences=(), footnotes=())
+    return dataclasses.replace(whole, sections=shown, footnotes=())
+
+
+def _hidden(understanding: Understanding) -> tuple[str, ...]:
+    """What the file holds and the verdict knows nothing of, before it: it may be the larger part."""
+    if not understanding.hidden_cases:
+        return ()
+    return (f"{_plural(understanding.hidden_cases, 'case')} of an earlier study hidden: add --all.",)
 
 
 def _title(understanding: Understanding) -> str:
@@ -214,8 +222,6 @@ def _facts(understanding: Understanding, names: Names) -> tuple[str, ...]:
         _plural(understanding.attempts, "attempt"),
         f"breakeven {clean(understanding.tool_version)}",
     ]
-    if understanding.hidden_cases:
-        facts.append(f"{_plural(understanding.hidden_cases, 'case')} of an earlier study hidden (--all)")
     marks, told = machines.marks_of(understanding), machines.described(understanding)
     return (
         *facts,
