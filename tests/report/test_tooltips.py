@@ -77,3 +77,24 @@ def test_a_flag_that_does_not_disturb_is_told_and_not_hollow() -> None:
     assert doubt(("not_steady",)) == {"flags": "not_steady", "sure": "yes"}
     assert doubt(("contended",)) == {"flags": "contended", "sure": "no"}
     assert doubt((), known=False) == {"flags": "none", "sure": "no"}
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb (WCAG 2.2)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("part", charts.PART_FILLS)
+def test_words_on_a_part_can_be_read(part: str) -> None:
+    fill = _luminance(charts.PART_FILLS[part])
+    ink = 1.0 if part in charts.DARK_FILLS else 0.0
+    assert (max(fill, ink) + 0.05) / (min(fill, ink) + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize("kind", ["ladder", "batch", "roofline"])
+def test_words_beside_marks_have_the_ink_of_the_page(reports: list[Report], kind: str) -> None:
+    chart = next(c for report in reports for c in report.charts if c.kind == kind)
+    drawn = [m for m in _marks(charts.spec(chart)) if m["mark"].get("type") == "text"]
+    assert drawn and not any("color" in m["encoding"] for m in drawn)

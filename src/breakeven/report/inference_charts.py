@@ -15,6 +15,8 @@ PANEL_HEIGHT = 200
 SQUARE, ROW = 92, 46
 """Pixels of a square of the table of precisions and runtimes: room for two lines of words."""
 MOST_TICKS = 14
+SWITCH = 0.73
+"""Place in the scheme of blues from which words are white: there both inks have 4.5:1."""
 
 
 def saturation(alt: Any, chart: Chart) -> Any:
@@ -77,7 +79,7 @@ def factors(alt: Any, chart: Chart) -> Any:
     tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
     known = [float(value["times"]) for value in chart.values if value["times"]]
     scale = alt.Scale(type="log", scheme="blues", domain=[min(known), max(max(known), 1.01 * min(known))])
-    bright = max(known) ** 0.6 * min(known) ** 0.4
+    bright = max(known) ** SWITCH * min(known) ** (1 - SWITCH)
     ink = alt.condition(f"datum.times > {bright}", alt.value("white"), alt.value("black"))
     cells = alt.Chart().transform_filter("isValid(datum.times)")
     layers = [
@@ -88,8 +90,8 @@ def factors(alt: Any, chart: Chart) -> Any:
         cells.mark_text(dy=8, fontSize=10).encode(x=x, y=y, text="below:N", color=ink),
         alt.Chart()
         .transform_filter("!isValid(datum.times)")
-        .mark_text(fontSize=10, opacity=0.8)
-        .encode(x=x, y=y, text="label:N", tooltip=tooltip, color=alt.value("#7F7F7F")),
+        .mark_text(fontSize=10)
+        .encode(x=x, y=y, text="label:N", tooltip=tooltip),
     ]
     return paged(alt, layers, chart.values, "group", width=alt.Step(SQUARE), height=alt.Step(ROW))
 
