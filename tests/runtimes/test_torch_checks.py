@@ -74,7 +74,7 @@ def test_rough_attention_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_classes_of_precision() -> None:
-    from breakeven.runtimes.torch.precision import agrees, classify
+    from breakeven.runtimes.bits import agrees, classify
 
     names = [classify(*probe) for probe in ((23, False), (20, False), (10, False), (10, True), (7, False))]
     assert names == ["fp32", "fp32", "tf32", "fp16", "bf16"]
