@@ -51,7 +51,7 @@ def _planted(weights: str | None, same: int) -> Any:
         batch=IMAGES,
         test=SimpleNamespace(labels=np.zeros(IMAGES, dtype=np.int64)),
         known=SimpleNamespace(name="planted", labelled=False),
-        case=SimpleNamespace(work=SimpleNamespace(weights=weights)),
+        case=SimpleNamespace(work=SimpleNamespace(weights=weights, model="two")),
         images=lambda start, n: images[start : start + n],
     )
 
