@@ -10,9 +10,10 @@ from breakeven.runtimes import load
 from breakeven.timing import Profiled
 from breakeven.workloads import models
 
+from .profile_cases import trains_on
 from .tensorflow_cases import infer, train
 from .translation_cases import TINY
-from .xspace_cases import profiled, twice
+from .xspace_cases import profiled
 
 pytestmark = pytest.mark.framework
 pytest.importorskip("tensorflow")
@@ -49,21 +50,7 @@ def test_a_loaders_kernels_are_operators_beside_the_step(tmp_path: Path) -> None
 
 
 def test_profiled_steps_are_steps_as_any_other(tmp_path: Path) -> None:
-    """A profiled process trains on: its losses are those of one that nobody watched."""
-    losses = []
-    for watched in (True, False):
-        prepared = load("tensorflow").prepare(train(batch=8, residency="device"))
-        assert prepared.profile is not None and prepared.build is not None
-        prepared.build()
-        if watched:
-            prepared.profile(twice, tmp_path / "t.json.gz")
-        else:
-            for _ in range(3):
-                prepared.step()
-        prepared.step()
-        losses.append(prepared.losses())
-        prepared.close()
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6) and len(losses[0]) == 4
+    trains_on(lambda: load("tensorflow").prepare(train(batch=8, residency="device")), tmp_path, built=True)
 
 
 def test_cyclegans_step_is_profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ from breakeven.runtimes import Prepared, load, traces
 from breakeven.timing import Profiled, profile_steps
 from breakeven.workloads import costs, models
 from runtimes.torch_cases import calls, case, cuda
+
+from .profile_cases import trains_on
 
 pytestmark = pytest.mark.framework
 
@@ -63,26 +64,10 @@ def test_the_trace_opens_and_holds_every_step(tmp_path: Path) -> None:
     assert any("DataLoader" in op.name for op in made.found.operators)
 
 
-def twice(step: Callable[[], None]) -> None:
-    step()
-    step()
-
-
 def test_profiled_steps_are_steps_as_any_other(tmp_path: Path) -> None:
-    """A profiled process trains on: its losses are those of one that nobody watched."""
-    losses = []
-    for watched in (True, False):
-        prepared = load("torch").prepare(case(batch=8, residency="device", threads=1))
-        assert prepared.profile is not None
-        if watched:
-            prepared.profile(twice, tmp_path / "t.json.gz")
-        else:
-            for _ in range(3):
-                prepared.step()
-        prepared.step()
-        losses.append(prepared.losses())
-        prepared.close()
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6) and len(losses[0]) == 4
+    trains_on(
+        lambda: load("torch").prepare(case(batch=8, residency="device", threads=1)), tmp_path, built=False
+    )
 
 
 @pytest.mark.gpu

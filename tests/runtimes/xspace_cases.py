@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from breakeven.runtimes import Prepared, traces
@@ -18,11 +17,6 @@ def profiled(prepared: Prepared, folder: Path, *, epochs: bool = True) -> Profil
         prepared.close()
     is_sound(made, folder / "t.json.gz")
     return made
-
-
-def twice(step: Callable[[], None]) -> None:
-    step()
-    step()
 
 
 def is_sound(made: Profiled, trace: Path) -> None:

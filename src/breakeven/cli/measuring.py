@@ -81,9 +81,8 @@ def run(
 
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
-        tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer), load=load, profile=profile or None,
-        p99_limit_ms=with_unit("--max-p99", max_p99, "ms"),
+        tuning=tuning, data=data, infer=infer, weights=weights, calibration=calibration, load=load,
+        max_p99=max_p99, full=full, profile=profile, max_time=max_time,
     )  # fmt: skip
     folder = api.results_folder(study, out)
     wish = Interrupts()
@@ -143,9 +142,8 @@ def plan(
 
     study = _study(
         what, set_, model=model, device=device, runtime=runtime, precision=precision, batch=batch,
-        tuning=tuning, data=data, full=full or None, max_time=max_time, weights=weights,
-        calibration=calibration, task=_task(infer), load=load, profile=profile or None,
-        p99_limit_ms=with_unit("--max-p99", max_p99, "ms"),
+        tuning=tuning, data=data, infer=infer, weights=weights, calibration=calibration, load=load,
+        max_p99=max_p99, full=full, profile=profile, max_time=max_time,
     )  # fmt: skip
     planned = api.plan(study, api.look(study))
     if as_json:
@@ -168,13 +166,26 @@ def failed(outcomes: "Mapping[str, int]", found: "Understanding") -> bool:
     return bool(FAILURES & set(outcomes)) or invalid
 
 
-def _task(infer: bool | None) -> str | None:
-    return None if infer is None else "infer" if infer else "train"
-
-
-def _study(what: list[str] | None, sets: list[str] | None, **flags: Any) -> "Study":
+def _study(
+    what: list[str] | None,
+    sets: list[str] | None,
+    *,
+    infer: bool | None,
+    max_p99: str | None,
+    full: bool,
+    profile: bool,
+    **axes: Any,
+) -> "Study":
+    """The study that the options name. What was not given is None: it leaves the study's own value."""
     from breakeven.api import load_study, overrides
 
+    flags = {
+        **axes,
+        "task": None if infer is None else "infer" if infer else "train",
+        "p99_limit_ms": with_unit("--max-p99", max_p99, "ms"),
+        "full": full or None,
+        "profile": profile or None,
+    }
     return load_study(tuple(what or ()), overrides(flags, sets or ()))
 
 

@@ -5,6 +5,7 @@ Knows nothing about time. Slow, and it takes training steps: for a process of it
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from breakeven.runtimes.jax import input, nets, precision, training
 from breakeven.runtimes.jax.nets import Arrays
 from breakeven.runtimes.jax.session import Session, device_label
 from breakeven.runtimes.jax.training import Plan
-from breakeven.workloads.costs import parameter_count
+from breakeven.workloads.costs import trained_parameter_count
 from breakeven.workloads.data import normalized
 from breakeven.workloads.layers import leaves
 from breakeven.workloads.order import apply_augmentation
@@ -25,36 +26,55 @@ from breakeven.workloads.tolerances import DAMPING, PARITY_BATCH, parity_limits,
 from breakeven.workloads.weights import Weights, damped
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """What is checked of one net and of four in its own way. `probes`: bits kept, by name; `note` on them."""
+
+    probes: Callable[[Session], dict[str, dict[str, Any]]]
+    parity: Callable[[Session, str], Check]
+    as_declared: Callable[[Session, str], Check]
+    weights_move: Callable[[Session], Check]
+    note: str | None = None
+
+
 def run(
     session: Session,
     evaluate: Callable[[int | None], Evaluation],
     observed: Callable[[], Mapping[str, Any]],
 ) -> dict[str, Check]:
     """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    return gathered(_told(session, evaluate, observed))
+    one = Kind(probes=_probes, parity=_parity, as_declared=_as_declared, weights_move=_weights_move)
+    return gathered(told(one, session, evaluate, observed))
 
 
-def _told(
+def told(
+    kind: Kind,
     session: Session,
     evaluate: Callable[[int | None], Evaluation],
     observed: Callable[[], Mapping[str, Any]],
 ) -> Iterator[Told]:
+    """Every check in its turn."""
     asked, plan = session.case.tuning.precision, session.plan
     counted = sum(array.size for array in session.training.carry["params"].values())
-    yield "parameters", "invalid", equal(parameter_count(plan.model), counted)
+    yield "parameters", "invalid", equal(trained_parameter_count(plan.model), counted)
     yield native(asked, precision.hardware(asked, session.device))
-    probed = probes(session.case.work.batch, asked, plan, np.float32, session.device)
+    probed = kind.probes(session)
     names = {name: each["precision"] for name, each in probed.items()}
-    yield "precision", "precision_mismatch", check(asked, probed, bits.same(asked, names))
+    yield "precision", "precision_mismatch", check(asked, probed, bits.same(asked, names), kind.note)
     ran = precision.roughest(probed)
-    yield "one_step_parity", "output_mismatch", _parity(session, ran)
-    yield "as_declared", "output_mismatch", _as_declared(session, ran)
-    yield "weights_move", "invalid", _weights_move(session)
+    yield "one_step_parity", "output_mismatch", kind.parity(session, ran)
+    yield "as_declared", "output_mismatch", kind.as_declared(session, ran)
+    yield "weights_move", "invalid", kind.weights_move(session)
     scored = evaluate(1)
     yield "evaluation", "invalid", equal(min(session.scoring.split.n, plan.batch), scored.samples)
     facts = observed()  # raises Mismatch if an array is elsewhere
     device = device_label(session.case, session.device)
     yield "device", "device_mismatch", equal(device, facts["output_device"])
+
+
+def _probes(session: Session) -> dict[str, dict[str, Any]]:
+    asked = session.case.tuning.precision
+    return probes(session.case.work.batch, asked, session.plan, np.float32, session.device)
 
 
 def probes(

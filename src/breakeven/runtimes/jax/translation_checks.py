@@ -4,7 +4,7 @@ Knows nothing about time. Slow, and it takes training steps: for a process of it
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.runtimes import Evaluation, bits
-from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native
+from breakeven.runtimes.checks import Check, check, equal, gathered
 from breakeven.runtimes.jax import nets, precision, translation
-from breakeven.runtimes.jax.checks import declared_batch, off
-from breakeven.runtimes.jax.session import Session, device_label
+from breakeven.runtimes.jax.checks import Kind, declared_batch, off, told
+from breakeven.runtimes.jax.session import Session
 from breakeven.runtimes.jax.training import Plan
 from breakeven.workloads import cyclegan
-from breakeven.workloads.costs import trained_parameter_count
 from breakeven.workloads.tolerances import parity_limits, within
 
 PARITY_SIDE = 32
@@ -38,31 +37,14 @@ def run(
     observed: Callable[[], Mapping[str, Any]],
 ) -> dict[str, Check]:
     """All checks by name. Raises Mismatch at the first that shows another device, precision or output."""
-    return gathered(_told(session, evaluate, observed))
-
-
-def _told(
-    session: Session,
-    evaluate: Callable[[int | None], Evaluation],
-    observed: Callable[[], Mapping[str, Any]],
-) -> Iterator[Told]:
-    asked, plan = session.case.tuning.precision, session.plan
-    counted = sum(array.size for array in session.training.carry["params"].values())
-    yield "parameters", "invalid", equal(trained_parameter_count(plan.model), counted)
-    yield native(asked, precision.hardware(asked, session.device))
-    probed = _probes(session)
-    names = {name: each["precision"] for name, each in probed.items()}
-    note = "of one convolution each; transposed ones are not probed"
-    yield "precision", "precision_mismatch", check(asked, probed, bits.same(asked, names), note)
-    ran = precision.roughest(probed)
-    yield "one_step_parity", "output_mismatch", _parity(session, ran)
-    yield "as_declared", "output_mismatch", _as_declared(session, ran)
-    yield "weights_move", "invalid", _weights_move(session)
-    scored = evaluate(1)
-    yield "evaluation", "invalid", equal(min(session.scoring.split.n, plan.batch), scored.samples)
-    facts = observed()  # raises Mismatch if an array is elsewhere
-    device = device_label(session.case, session.device)
-    yield "device", "device_mismatch", equal(device, facts["output_device"])
+    four = Kind(
+        probes=_probes,
+        parity=_parity,
+        as_declared=_as_declared,
+        weights_move=_weights_move,
+        note="of one convolution each; transposed ones are not probed",
+    )
+    return gathered(told(four, session, evaluate, observed))
 
 
 def _probes(session: Session) -> dict[str, dict[str, Any]]:
