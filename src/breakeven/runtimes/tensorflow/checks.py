@@ -62,7 +62,7 @@ def _checks(
         yield "output", "output_mismatch", _output(session, ran)
         yield "one_step_parity", "output_mismatch", _parity(session, ran)
         yield "update", "output_mismatch", update(session.training, session.training.optimizers[0])
-    yield "batches", "output_mismatch", batches(session.case, session.device, session.train)
+    yield "batches", "output_mismatch", batches(session.case, session.device, session.train[0])
     yield "moves", "invalid", _untouched(session, evaluate)
     facts = observed()  # raises Mismatch if variables or the loss are elsewhere
     label = place.device_label(session.case.device)
@@ -77,7 +77,7 @@ def _output(session: Session, ran: str) -> Check:
     """Scores of the net as built, in inference, against FP64 of the declared layers in NumPy."""
     weights = damped(session.model, session.first_weights, DAMPING)
     net = nets.build(session.model, weights, session.policy)
-    images, _ = session.train.first(OUTPUT_IMAGES)
+    images, _ = session.train[0].first(OUTPUT_IMAGES)
     run = driven(lambda x: net(x, training=False), session.case.tuning.execution)
     found = tf.cast(run(placed(images)), tf.float64).numpy()
     error = relative_l2(found, reference.logits(session.model, weights, images))
@@ -90,7 +90,7 @@ def _output(session: Session, ran: str) -> Check:
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
     weights = damped(session.model, session.first_weights, DAMPING)
-    images, labels = session.train.untied(PARITY_BATCH)
+    images, labels = session.train[0].untied(PARITY_BATCH)
     here = _step(session, weights, session.policy, session.case.tuning.execution, images, labels)
     with tf.device("/device:CPU:0"):
         there = _step(session, weights, precision.FP64, "eager", images, labels)

@@ -4,18 +4,29 @@ Knows nothing about clocks, files of results or other processes.
 """
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from breakeven.records.case import Case
-from breakeven.runtimes import Prepared
-from breakeven.runtimes.tensorflow import checks, inference, place, profile, state, translated
-from breakeven.runtimes.tensorflow.evaluation import evaluator
+from breakeven.runtimes import Evaluation, Prepared
+from breakeven.runtimes.checks import Check
+from breakeven.runtimes.tensorflow import (
+    checks,
+    evaluation,
+    inference,
+    place,
+    profile,
+    state,
+    translated,
+    translation,
+    translation_checks,
+)
 from breakeven.runtimes.tensorflow.session import Session, build, observe
 from breakeven.runtimes.tensorflow.training import traces
 from breakeven.workloads import models, splits
-from breakeven.workloads.costs import parameter_count
-from breakeven.workloads.weights import weights_hash
+from breakeven.workloads.costs import trained_parameter_count
+from breakeven.workloads.weights import Weights, weights_hash
 
 
 def prepare(case: Case) -> Prepared:
@@ -23,26 +34,52 @@ def prepare(case: Case) -> Prepared:
     if case.work.task == "infer":
         return inference.prepare(case)
     if models.translates(case.work.model):
-        return translated.handed_over(translated.build(case))
-    return handed_over(build(case))
+        return _pairs(translated.build(case))
+    return _images(build(case))
 
 
-def handed_over(session: Session) -> Prepared:
+def _images(session: Session) -> Prepared:
+    eager = session.case.tuning.execution == "eager"
+    return _training(
+        session,
+        started=session.training.net.weights(),
+        evaluated=evaluation.evaluator(session),
+        check=checks.run,
+        observed=partial(observe, session),
+        untimed="parts of an eager step are not timed" if eager else "a step is one program",
+    )
+
+
+def _pairs(session: Session) -> Prepared:
+    return _training(
+        session,
+        started=translation.weights_of(session.training.nets),
+        evaluated=translated.evaluator(session),
+        check=translation_checks.run,
+        observed=partial(translated.observe_pairs, session),
+        untimed="two updates take turns: forward, backward and optimizer come twice",
+    )
+
+
+def _training(
+    session: Session,
+    *,
+    started: Weights,
+    evaluated: tuple[Callable[[int | None], Evaluation], Callable[[], None]],
+    check: Callable[..., dict[str, Check]],
+    observed: Callable[[], Mapping[str, Any]],
+    untimed: str,
+) -> Prepared:
+    """A session of training handed over. `started`: weights read back from the device, what nets start from
+    and not what they were meant to start from; `untimed`: why a step has no parts."""
     case, made = session.case, session.training
-    evaluate, close_test = evaluator(session)
-    observed = partial(observe, session)
+    evaluate, close_test = evaluated
 
     def close() -> None:
         made.source.close()
         close_test()
         gc.collect()
 
-    def counters() -> Mapping[str, int]:
-        return {"tf_traces": traces(made.program)}
-
-    # Read back from the device: what the net starts from, not what it was meant to start from.
-    hashes = {"weights": weights_hash(made.net.weights()), **splits.hashes([session.train])}
-    eager = case.tuning.execution == "eager"
     return Prepared(
         step=made.step,
         sync=place.sync_of(case.device),
@@ -51,19 +88,19 @@ def handed_over(session: Session) -> Prepared:
         next_epoch=made.next_epoch,
         evaluate=evaluate,
         losses=made.losses,
-        checks=lambda: checks.run(session, evaluate, observed),
+        checks=lambda: check(session, evaluate, observed),
         observed=observed,
-        counters=counters,
+        counters=lambda: {"tf_traces": traces(made.program)},
         memory=partial(place.memory, case.device),
         reset_memory=partial(place.reset_memory, case.device),
         save=partial(state.save, made),
         restore=partial(state.restore, made),
         export=made.net.weights,
         close=close,
-        hashes=hashes,
-        parameters=parameter_count(session.model),
+        hashes={"weights": weights_hash(started), **splits.hashes(session.train)},
+        parameters=trained_parameter_count(session.model),
         eval_samples=session.test.n,
-        build=None if eager else made.build,
+        build=None if case.tuning.execution == "eager" else made.build,
         profile=partial(profile.profiled, made.step, place.sync_of(case.device), case.device),
-        nulls={"phases": "parts of an eager step are not timed" if eager else "a step is one program"},
+        nulls={"phases": untimed},
     )

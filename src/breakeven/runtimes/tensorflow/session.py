@@ -19,14 +19,17 @@ from breakeven.workloads.splits import Split
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """A case built: what its functions close over. `device`: TensorFlow's name of it."""
+    """A case built: what its functions close over. `device`: TensorFlow's name of it.
+
+    `train`: one split, or A's and B's of a case that translates; `test` is A's then.
+    """
 
     case: Case
     device: str
     policy: str
     model: Model
     first_weights: weights.Weights
-    train: Split
+    train: tuple[Split, ...]
     test: Split
     training: Training
 
@@ -49,20 +52,9 @@ def build(case: Case, *, fp64: bool = False) -> Session:
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     first = weights.initial_weights(model, work.seed)
     policy = precision.FP64 if fp64 else precision.policy_of(tuning.precision, "train")
-    channels, height, width = work.input_shape
     with tf.device(device):
         net = nets.build(model, first, policy)
-    plan = Plan(
-        recipe=work.recipe,
-        seed=work.seed,
-        shape=(work.batch, height, width, channels),
-        steps_per_epoch=train.n // work.batch,
-        execution=tuning.execution,
-        loss_every_step=tuning.loss_sync != "epoch",
-        device=device,
-        scaled=tuning.precision == "fp16",
-        dtype="float64" if fp64 else "float32",
-    )
+    plan = plan_of(case, device, samples=train.n, fp64=fp64)
     source = input.source_of(tuning.residency, train, input.loading_of(case, device, drop_last=True))
     return Session(
         case=case,
@@ -70,9 +62,27 @@ def build(case: Case, *, fp64: bool = False) -> Session:
         policy=policy,
         model=model,
         first_weights=first,
-        train=train,
+        train=(train,),
         test=test,
         training=training(plan, net, source),
+    )
+
+
+def plan_of(case: Case, device: str, *, samples: int, fp64: bool) -> Plan:
+    """What a training of so many samples, or pairs, an epoch is told."""
+    work, tuning = case.work, case.tuning
+    assert work.recipe is not None
+    channels, height, width = work.input_shape
+    return Plan(
+        recipe=work.recipe,
+        seed=work.seed,
+        shape=(work.batch, height, width, channels),
+        steps_per_epoch=samples // work.batch,
+        execution=tuning.execution,
+        loss_every_step=tuning.loss_sync != "epoch",
+        device=device,
+        scaled=tuning.precision == "fp16",
+        dtype="float64" if fp64 else "float32",
     )
 
 
@@ -90,13 +100,7 @@ def set_up(case: Case) -> str:
 
 def observe(session: Session) -> Mapping[str, Any]:
     """Cheap facts read back. Raises Mismatch if variables or the last loss are on another device."""
-    return observe_training(session.training, session.case, session.policy) | {
-        "tail_dropped_samples": session.train.n % session.case.work.batch
-    }
-
-
-def observe_training(made: Training, case: Case, policy: str) -> dict[str, Any]:
-    """As `observe`, of any nets in training: but for the data."""
+    made, case, policy = session.training, session.case, session.policy
     tensors = {f"variable {index} ({v.name})": v for index, v in enumerate(made.state)}
     if made.last_loss is not None:
         tensors |= {"the loss": made.last_loss}
@@ -112,4 +116,6 @@ def observe_training(made: Training, case: Case, policy: str) -> dict[str, Any]:
         "weights_layout": "channels-last",
         "input_layout": "channels-last",
         "optimizer_impl": "TensorFlow's kernel by the recipe's formula",
+        # Of two domains: of the larger one others are left out each epoch.
+        "tail_dropped_samples": min(split.n for split in session.train) % case.work.batch,
     }

@@ -1,44 +1,20 @@
-"""CycleGAN built as a case of training, and what it hands to the timing loop.
+"""CycleGAN built as a case of training: its data of two domains, its nets, and how they are evaluated.
 
-Knows nothing about clocks, files of results or other processes.
+Knows nothing about checks or the protocol of runtimes.
 """
 
-import gc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from breakeven.errors import Unsupported
 from breakeven.records.case import Case
-from breakeven.runtimes import Evaluation, Prepared
-from breakeven.runtimes.tensorflow import input, place, precision, profile, state, translation_checks
+from breakeven.runtimes import Evaluation
+from breakeven.runtimes.tensorflow import input, place, precision
 from breakeven.runtimes.tensorflow.library import tf
-from breakeven.runtimes.tensorflow.session import observe_training, set_up
-from breakeven.runtimes.tensorflow.training import Plan, Training, driven, traces
-from breakeven.runtimes.tensorflow.translation import alternating, four, paired, weights_of
-from breakeven.workloads import cyclegan, models, splits, weights
-from breakeven.workloads.costs import trained_parameter_count
-from breakeven.workloads.layers import Model
-from breakeven.workloads.splits import Split
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """A case built. `train`: of A and of B; `test`: of A, which is what a generator is given."""
-
-    case: Case
-    device: str
-    policy: str
-    whole: Model
-    first_weights: weights.Weights
-    train: tuple[Split, Split]
-    test: Split
-    training: Training
-
-    @property
-    def xla(self) -> bool:
-        return self.case.tuning.execution == "xla"
+from breakeven.runtimes.tensorflow.session import Session, observe, plan_of, set_up
+from breakeven.runtimes.tensorflow.training import driven
+from breakeven.runtimes.tensorflow.translation import alternating, four, paired
+from breakeven.workloads import cyclegan, models, splits
 
 
 def build(case: Case, *, fp64: bool = False) -> Session:
@@ -56,17 +32,7 @@ def build(case: Case, *, fp64: bool = False) -> Session:
     whole = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     first = cyclegan.first_weights(whole, work.seed)
     policy = precision.FP64 if fp64 else precision.policy_of(tuning.precision, "train")
-    channels, height, width = work.input_shape
-    plan = Plan(
-        recipe=work.recipe,
-        seed=work.seed,
-        shape=(work.batch, height, width, channels),
-        steps_per_epoch=pairs // work.batch,
-        execution=tuning.execution,
-        loss_every_step=tuning.loss_sync != "epoch",
-        device=device,
-        dtype="float64" if fp64 else "float32",
-    )
+    plan = plan_of(case, device, samples=pairs, fp64=fp64)
     with tf.device(device):
         nets = four(whole, first, policy)
     how = input.loading_of(case, device, drop_last=True)
@@ -75,7 +41,7 @@ def build(case: Case, *, fp64: bool = False) -> Session:
         case=case,
         device=device,
         policy=policy,
-        whole=whole,
+        model=whole,
         first_weights=first,
         train=(a, b),
         test=test,
@@ -83,57 +49,12 @@ def build(case: Case, *, fp64: bool = False) -> Session:
     )
 
 
-def observe(session: Session) -> Mapping[str, Any]:
-    """Cheap facts read back. Raises Mismatch if variables or the last loss are on another device."""
-    samples = [split.n for split in session.train]
-    return observe_training(session.training, session.case, session.policy) | {
-        "domain_samples": samples,
-        # Of the larger domain others are left out each epoch.
-        "tail_dropped_samples": min(samples) % session.case.work.batch,
-    }
+def observe_pairs(session: Session) -> Mapping[str, Any]:
+    """As `session.observe`, and how many samples either domain has."""
+    return {**observe(session), "domain_samples": [split.n for split in session.train]}
 
 
-def handed_over(session: Session) -> Prepared:
-    case, made = session.case, session.training
-    evaluate, close_test = _evaluator(session)
-    observed = partial(observe, session)
-
-    def close() -> None:
-        made.source.close()
-        close_test()
-        gc.collect()
-
-    # Read back from the device: what the nets start from, not what they were meant to start from.
-    started = weights.weights_hash(weights_of(made.nets))
-    eager = case.tuning.execution == "eager"
-    taken = "forward, backward and optimizer come twice"
-    return Prepared(
-        step=made.step,
-        sync=place.sync_of(case.device),
-        samples_per_step=case.work.batch,
-        steps_per_epoch=made.plan.steps_per_epoch,
-        next_epoch=made.next_epoch,
-        evaluate=evaluate,
-        losses=made.losses,
-        checks=lambda: translation_checks.run(session, evaluate, observed),
-        observed=observed,
-        counters=lambda: {"tf_traces": traces(made.program)},
-        memory=partial(place.memory, case.device),
-        reset_memory=partial(place.reset_memory, case.device),
-        save=partial(state.save, made),
-        restore=partial(state.restore, made),
-        export=made.net.weights,
-        close=close,
-        hashes={"weights": started, **splits.hashes(session.train)},
-        parameters=trained_parameter_count(session.whole),
-        eval_samples=session.test.n,
-        build=None if eager else made.build,
-        profile=partial(profile.profiled, made.step, place.sync_of(case.device), case.device),
-        nulls={"phases": f"two updates take turns: {taken}"},
-    )
-
-
-def _evaluator(session: Session) -> tuple[Callable[[int | None], Evaluation], Callable[[], None]]:
+def evaluator(session: Session) -> tuple[Callable[[int | None], Evaluation], Callable[[], None]]:
     """(evaluate, close): A's test images translated by g_ab. Nobody knows the right answer: no score.
 
     The last batch is filled up, so that there is one shape, and what fills it is not counted.

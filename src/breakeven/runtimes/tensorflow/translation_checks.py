@@ -3,11 +3,9 @@
 Knows nothing about time. Slow, and it takes training steps: for a process of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +16,7 @@ from breakeven.runtimes.tensorflow import place, precision
 from breakeven.runtimes.tensorflow.checks import batches, placed, update
 from breakeven.runtimes.tensorflow.library import tf
 from breakeven.runtimes.tensorflow.nets import channels_first
+from breakeven.runtimes.tensorflow.session import Session
 from breakeven.runtimes.tensorflow.training import driven
 from breakeven.runtimes.tensorflow.translation import (
     discriminator_gradients,
@@ -29,9 +28,6 @@ from breakeven.workloads import cyclegan, reference
 from breakeven.workloads.costs import trained_parameter_count
 from breakeven.workloads.layers import Model
 from breakeven.workloads.tolerances import OUTPUT_ERROR, parity_limits, within
-
-if TYPE_CHECKING:
-    from breakeven.runtimes.tensorflow.translated import Session
 
 PARITY_SIDE = 64
 """Extents of the images compared with FP64, cut from real ones, at most."""
@@ -59,7 +55,7 @@ def _checks(
     case, made = session.case, session.training
     asked, on_cpu = case.tuning.precision, case.device.kind == "cpu"
     held = sum(int(np.prod(w.shape)) for optimizer in made.optimizers for w in optimizer.trained)
-    yield "parameters", "invalid", equal(trained_parameter_count(session.whole), held)
+    yield "parameters", "invalid", equal(trained_parameter_count(session.model), held)
     yield native(asked, precision.hardware(asked, on_cpu))
     with tf.device(session.device):
         probed = _probed(session)
@@ -81,7 +77,7 @@ def _checks(
 
 def _probed(session: Session) -> dict[str, dict[str, Any]]:
     """Bits that the costliest convolution of a generator and of a discriminator keeps at its real shape."""
-    declared, batch = cyclegan.nets(session.whole), session.case.work.batch
+    declared, batch = cyclegan.nets(session.model), session.case.work.batch
     return {
         net: precision.probes(declared[net], batch, policy=session.policy, xla=session.xla)["conv"]
         for net in PROBED
@@ -90,10 +86,10 @@ def _probed(session: Session) -> dict[str, dict[str, Any]]:
 
 def _patches(session: Session) -> tuple[Model, list[Image]]:
     """The nets for small images, and one of each domain [1, C, H, W]: the middle of a training image."""
-    channels, height, width = session.whole.input_shape
+    channels, height, width = session.model.input_shape
     side = min(PARITY_SIDE, height, width)
     top, left = (height - side) // 2, (width - side) // 2
-    small = replace(session.whole, input_shape=(channels, side, side))
+    small = replace(session.model, input_shape=(channels, side, side))
     images = [split.first(1)[0][:, :, top : top + side, left : left + side] for split in session.train]
     return small, images
 
