@@ -194,8 +194,9 @@ def test_memory_is_the_most_and_energy_the_mean_power_of_a_step() -> None:
 
 
 def test_unread_energy_has_a_reason() -> None:
-    (case,) = understood(spread(CASE, 20.0, nulls={"energy.gross_j": "no RAPL here"})).cases
-    assert case.energy_j_per_step is None and case.reasons["energy_j_per_step"] == "no RAPL here"
+    nulls = {"energy.cpu_packages_j": "no RAPL here", "energy.gross_j": "window too short"}
+    (case,) = understood(spread(CASE, 20.0, nulls=nulls)).cases
+    assert case.energy_j_per_step is None and case.reasons["energy_j_per_step"] == "window too short"
 
 
 def test_the_interval_covers_the_planted_truth() -> None:

@@ -494,13 +494,18 @@ def test_inference_makes_no_ladder() -> None:
 
 
 def test_the_floor_is_that_of_a_forward_pass() -> None:
-    """A third of a training step's arithmetic at most, and no optimizer."""
-    from breakeven.workloads import models, roofline
+    """A third of a training step's arithmetic at most, no optimizer, and no traffic of what is fused."""
+    from breakeven.workloads import costs, models, roofline
 
     net = models.model("resnet18", num_classes=10, input_shape=(3, 32, 32))
     rates = {"flop_per_s": 1e12, "byte_per_s": 1e11}
     whole, part = (roofline.floor(net, 8, training=t, **rates) for t in (True, False))
-    assert part.seconds == part.forward_s == whole.forward_s
+    assert 0.3 * whole.forward_s < part.seconds == part.forward_s < whole.forward_s
+    # Of the first block: both convolutions in and out, and the sum's other branch.
+    kept = [c for c in costs.fused_costs(net) if c.bytes_read + c.bytes_written]
+    assert {c.kind for c in kept} == {"Conv2d", "Add", "MaxPool2d", "AdaptiveAvgPool2d", "Linear"}
+    block = [c for c in kept if c.name.startswith("layer1.0")]
+    assert sum(c.bytes_read + c.bytes_written for c in block) == 5 * block[0].bytes_read
     assert part.backward_s == part.optimizer_s == 0.0
     assert part.flops < 0.4 * whole.flops
 

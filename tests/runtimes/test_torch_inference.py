@@ -243,6 +243,16 @@ def test_a_net_in_training_mode_is_found() -> None:
     assert raised.value.outcome == "invalid"
 
 
+SAME_FP32 = 2e-5
+"""Relative L2: sums of FP32 in another order come to some 1e-6 in a ResNet18, TF32 to 3e-4 and more."""
+
+
+def apart(found: Any, expected: Any) -> float:
+    """Relative L2 distance of one output from another, both tensors of any device."""
+    found, expected = found.double().cpu(), expected.double().cpu()
+    return float((found - expected).norm() / expected.norm())
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("residency", ["device", "host"])
 @pytest.mark.parametrize("execution", ["cuda-graph", "compile:default", "cuda-graph+compile:default"])
@@ -257,9 +267,9 @@ def test_a_replay_is_the_eager_call(execution: str, residency: str) -> None:
         eager.step()
         driven.step()
         torch.cuda.synchronize()
-        torch.testing.assert_close(driven.seen.output, eager.seen.output, rtol=1e-4, atol=1e-5)
+        assert apart(driven.seen.output, eager.seen.output) < SAME_FP32
     images = data.normalized(driven.known, driven.test.images[:10])
-    torch.testing.assert_close(driven.scores(images), eager.scores(images), rtol=1e-4, atol=1e-5)
+    assert apart(driven.scores(images), eager.scores(images)) < SAME_FP32
 
 
 @pytest.mark.gpu

@@ -141,8 +141,14 @@ def with_resources(
         joules = power * step if step else None
         finding = dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
         return _net(finding, attempts)
-    nulls = (why for a in attempts for name, why in a.nulls.items() if name.split(".")[0] == "energy")
-    return _because(finding, energy_j_per_step=next(nulls, "energy was not read"))
+    return _because(finding, energy_j_per_step=_unread(attempts))
+
+
+def _unread(attempts: Sequence[Attempt]) -> str:
+    """Why there is no energy: what the counter that was asked first says, a board's before the packages'."""
+    nulls = {name: why for a in reversed(attempts) for name, why in a.nulls.items()}
+    told = [why for name, why in nulls.items() if name.split(".")[0] == "energy"]
+    return nulls.get("energy.gross_j", told[0] if told else "energy was not read")
 
 
 def _net(finding: CaseFinding, attempts: Sequence[Attempt]) -> CaseFinding:

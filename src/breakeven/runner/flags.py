@@ -35,7 +35,13 @@ def overridden(document: Document, overrides: Mapping[str, Any]) -> Document:
             continue
         key = key.replace("-", "_")
         flag = "--" + NAMED.get(key, key.replace("_", "-"))
-        _put(values, where, (key,), _typed(key, given, flag), flag)
+        typed = _typed(key, given, flag)
+        if key == "tuning":
+            excluded = _still_excluded(values, typed)
+            typed = _defined(typed, values)
+            if excluded is not None:
+                _put(values, where, ("exclude",), excluded, flag)
+        _put(values, where, (key,), typed, flag)
     for text in _texts(overrides.get("set")):
         path, value, flag = _assignment(text)
         _put(values, where, path, value, flag)
@@ -59,6 +65,36 @@ def _typed(key: str, given: Any, flag: str) -> Any:
             value = parse_value(piece, flag) if isinstance(piece, str) else piece
             out += value if isinstance(value, list) else [value]
     return out
+
+
+def _defined(names: Any, values: Mapping[str, Any]) -> Any:
+    """The tunings that the document itself defines in place of their names: `--tuning fused` of `frameworks`."""
+    own = {item["name"]: item for item in _listed(values) if isinstance(item, Mapping) and "name" in item}
+    return [own.get(name, name) if isinstance(name, str) else name for name in names]
+
+
+def _still_excluded(values: Mapping[str, Any], names: Any) -> list[Any] | None:
+    """What the document excludes, without its tunings that are not among `names`; None where nothing changes."""
+    excluded, before = values.get("exclude"), {_name_of(item) for item in _listed(values)}
+    gone = before - set(map(_name_of, names))
+    if not isinstance(excluded, list):
+        return None
+    kept: list[Any] = []
+    for entry in excluded:
+        meant = entry.get("tuning") if isinstance(entry, Mapping) else None
+        left = [n for n in (meant if isinstance(meant, list) else [meant]) if _name_of(n) not in gone]
+        if meant is None or left:
+            kept.append(entry if meant is None else {**entry, "tuning": left})
+    return kept if kept != excluded and gone else None
+
+
+def _listed(values: Mapping[str, Any]) -> list[Any]:
+    listed = values.get("tuning")
+    return listed if isinstance(listed, list) else [] if listed is None else [listed]
+
+
+def _name_of(item: Any) -> str:
+    return str(item.get("name", item.get("preset"))) if isinstance(item, Mapping) else str(item)
 
 
 def _pieces(text: str) -> list[str]:

@@ -161,7 +161,7 @@ def sample_stream(course: Course, plan: Plan, *, watch: Mapping[str, Probe] | No
         if clock() - idle_since > IDLE_NS:
             course.block()
         course.warmup = False
-        left = plan.steady_ns + plan.warmup_ns - (clock() - start)
+        left = max(plan.steady_ns + plan.warmup_ns - (clock() - start), 1e9 * plan.min_s)
         before = dict(prepared.counters())
         tight = _steady_blocks(course, plan, max(left, plan.steady_ns), tell)
         after = dict(prepared.counters())

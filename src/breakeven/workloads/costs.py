@@ -38,6 +38,9 @@ from breakeven.workloads.layers import (
     parameter_shapes,
 )
 
+FUSED = frozenset({"BatchNorm2d", "ReLU", "ReLU6", "LeakyReLU", "GELU", "Tanh", "Dropout", "Add"})
+"""Kinds of layers that inference folds into the layer before, as every compiler of nets does."""
+
 WINOGRAD_TILE = 4
 """Outputs along a side of a tile of the thriftiest convolution in use, F(4x4, 3x3): Lavin and Gray 2016."""
 
@@ -77,6 +80,25 @@ def layer_costs(model: Model, dtype_bytes: int = 4) -> list[LayerCost]:
     `dtype_bytes` is the size of an activation and of a weight: 4 for FP32 and TF32, 2 for FP16 and BF16.
     """
     return list(_costs(model.nodes, model.input_shape, False, dtype_bytes))
+
+
+def fused_costs(model: Model, dtype_bytes: int = 4) -> list[LayerCost]:
+    """Cost of every layer in inference where what can ride along does: the least that can be true.
+
+    Batch norm is part of the convolution's weights, activations and sums are made where the values are, and
+    of a sum only the other branch is read from memory.
+    """
+    return [
+        dataclasses.replace(cost, bytes_read=_rides(cost), bytes_written=0, weight_bytes=0)
+        if cost.kind in FUSED
+        else cost
+        for cost in layer_costs(model, dtype_bytes)
+    ]
+
+
+def _rides(cost: LayerCost) -> int:
+    """Bytes that a layer still reads when it is fused into the one before."""
+    return cost.bytes_read // 2 if cost.kind == "Add" else 0
 
 
 def training_passes(model: Model) -> tuple[Pass, ...]:

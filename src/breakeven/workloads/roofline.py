@@ -2,8 +2,9 @@
 
 Knows nothing about devices or measurements. Each layer is bound by its arithmetic or by its traffic,
 whichever takes longer (Williams, Waterman and Patterson 2009), and layers run one after the other. The
-traffic is that of unfused kernels, as `layers` counts it: activations read and written once a pass, weights
-once a batch. Fused layers and caches move less, so a compiled step may pass this floor honestly.
+traffic of a training step is that of unfused kernels, as `costs` counts it: activations read and written once
+a pass, weights once a batch. Fused layers and caches move less, so a compiled step may pass this floor honestly.
+In inference what can ride along with another layer moves nothing: only what stays in a cache passes that.
 """
 
 from collections.abc import Iterator
@@ -77,10 +78,10 @@ def floor(
 def runs(
     model: layers.Model, dtype_bytes: int, training: bool
 ) -> Iterator[tuple[layers.Pass, costs.LayerCost, bool]]:
-    """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the nodes."""
+    """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the fused nodes."""
     if not training:
         alone = layers.Pass(net=model.name, input_shape=model.input_shape, nodes=model.nodes)
-        yield from ((alone, cost, False) for cost in costs.layer_costs(model, dtype_bytes))
+        yield from ((alone, cost, False) for cost in costs.fused_costs(model, dtype_bytes))
         return
     for one in costs.training_passes(model):
         for cost in costs.pass_costs(one, dtype_bytes):

@@ -27,7 +27,8 @@ def profiled(
     """Runs `drive` on the annotated step under the profiler and writes the trace. See `Prepared.profile`."""
     on_device = device.type == "cuda"
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_device else [])]
-    with profiler(activities=kinds):  # CUPTI takes seconds to start, and its first events are late
+    # CUPTI takes seconds to start, and its first events are late. Without `acc_events` torch warns on a GPU.
+    with profiler(activities=kinds, acc_events=True):
         step()
         sync()
 
