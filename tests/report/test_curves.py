@@ -104,6 +104,26 @@ def test_cores_show_share_limit_and_every_number() -> None:
     assert len(cells(each, "cores")) == 4
 
 
+def test_cores_are_drawn_beside_the_law_and_the_line_of_equal_shares() -> None:
+    chart = section(found(cores()), "cores").chart
+    assert chart is not None
+    marks = {kind: [v for v in chart.values if v["mark"] == kind] for kind in ("point", "law", "equal")}
+    assert [v["cores"] for v in marks["point"]] == [1, 2, 4, 8] and marks["point"][0]["times"] == 1.0
+    for mark in marks["point"][1:]:
+        truth = 1 / (0.1 + 0.9 / int(mark["cores"] or 0))
+        assert mark["times"] == pytest.approx(truth, rel=0.03) and "[" in str(mark["shown"])
+    assert marks["law"][-1]["times"] == pytest.approx(1 / (0.1 + 0.9 / 8), rel=0.03)
+    assert [(v["cores"], v["times"]) for v in marks["equal"]] == [(1, 1), (8, 8)]
+    altair, drawn = pytest.importorskip("altair"), charts.spec(chart)
+    assert drawn["config"].pop("background") is None
+    altair.Chart.from_dict(drawn, validate=True)
+    assert "Amdahl" in chart.subtitle
+    two = section(found([line for line in cores() if line.device.threads in (1, 2)]), "cores").chart
+    # Any law goes through two numbers of cores: none is drawn.
+    assert two is not None and {v["mark"] for v in two.values} == {"point", "equal"}
+    assert section(found([line for line in cores() if line.device.threads != 1]), "cores").chart is None
+
+
 def test_what_the_input_allows() -> None:
     steps = {"as-written": (100.0, 45.0), "on-device": (60.0, 5.0)}
     lines = [

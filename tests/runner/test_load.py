@@ -38,6 +38,8 @@ def test_scenarios_are_keys_and_flags() -> None:
     assert asked.p99_limit_ms == 20.0
     flags = {"task": "infer", "load": ["server,offline"], "p99_limit_ms": "20ms"}
     assert load_study(["simple-cnn"], flags).load == ("server", "offline")
+    assert load_study(["simple-cnn"], flags).batch == (1, 8)
+    assert load_study(["simple-cnn"], flags | {"batch": "32"}).batch == (32,)
     text = json.dumps(resolved(asked))
     assert read_study(text, "t.yaml") == asked
 

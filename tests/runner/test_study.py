@@ -372,6 +372,18 @@ def test_faulty_flags_name_the_flag(overrides: dict[str, Any], message: str) -> 
     assert one_line(caught.value).startswith(message)
 
 
+def test_a_tuning_that_the_study_defines_goes_by_its_name() -> None:
+    made = load_study(["frameworks"], {"tuning": "fused,as-written"})
+    (fused, written), whole = made.tuning, load_study(["frameworks"])
+    assert written.name == written.preset == "as-written"
+    assert fused in whole.tuning and fused.preset == "compile"
+    # Of what is excluded, tunings that are no longer there are not: neither whole entries nor single names.
+    assert len(whole.exclude) > len(made.exclude) > 0
+    assert not any("tuning" in entry for entry in made.exclude)
+    kept = load_study(["frameworks"], {"tuning": ["compiled"]})
+    assert [entry["tuning"] for entry in kept.exclude if "tuning" in entry] == [("compiled",), ("compiled",)]
+
+
 def test_a_fault_of_the_file_keeps_its_line_under_flags(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("model: resnet18\nrecipe:\n  epochs: 0\n")

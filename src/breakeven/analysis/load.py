@@ -259,12 +259,12 @@ def _sentence(one: LoadFinding, case: CaseFinding) -> str:
     assert one.answer is not None and one.limit_s is not None
     tuning = f"{without_numerics(case.tuning_name)} batch {case.case.work.batch}"
     who = f"{case.case.work.model} on {short(case.device_label)}, {tuning}"
-    limit = f"99 % of the answers within {format_duration(one.limit_s)}"
+    limit = f"99 % answered within {format_duration(one.limit_s)}"
     match one.answer.kind:
         case "none":
-            what = f"not even {one.answer.failed:,.4g} queries a second have {limit}"
+            what = f"not even {one.answer.failed:,.4g} queries/s have {limit}"
         case "beyond":
-            what = f"at least {one.answer.per_s:,.4g} queries a second have {limit}; more was not tried"
+            what = f"at least {one.answer.per_s:,.4g} queries/s have {limit}; more was not tried"
         case _:
-            what = f"up to {one.answer.per_s:,.4g} queries a second have {limit}"
-    return f"By MLPerf's LoadGen ({UNVERIFIED}), {who}: {what}."
+            what = f"up to {one.answer.per_s:,.4g} queries/s have {limit}"
+    return f"By LoadGen ({UNVERIFIED}), {who}: {what}."

@@ -12,7 +12,15 @@ from textwrap import wrap
 from typing import Any
 
 from breakeven.errors import UserError
-from breakeven.report import bandwidth, inference_charts, predict_charts, roofline, trend_chart
+from breakeven.report import (
+    amounts,
+    bandwidth,
+    cores_chart,
+    inference_charts,
+    predict_charts,
+    roofline,
+    trend_chart,
+)
 from breakeven.report.drawing import (
     WIDTH,
     bounds,
@@ -77,6 +85,8 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
         "frontier": inference_charts.frontier,
         "bandwidth": bandwidth.draw,
         "roofline": roofline.draw,
+        "cores": cores_chart.draw,
+        "amounts": amounts.draw,
     }[chart.kind]
     # A list: data frames would bring pandas, and rows above altair's limit are still few for a browser.
     # What altair checks of each part and value takes ten times as long as all else; a test checks the whole.

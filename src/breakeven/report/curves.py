@@ -10,6 +10,7 @@ from breakeven import units
 from breakeven.analysis.curves import BreakEvenFinding, CoresFinding, CoresPoint, WhatIfFinding
 from breakeven.analysis.findings import Understanding
 from breakeven.report import words
+from breakeven.report.cores_chart import cores_chart
 from breakeven.report.marks import batch_chart
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Cell, Column, Section, absent, build_table, clean, label, number, said
@@ -143,7 +144,15 @@ def cores(understanding: Understanding, names: Names) -> Section | None:
         "is 1 / (1 - p), misfit its largest error. Serial share: that of Karp and Flatt; where it grows with "
         "the cores, an overhead limits (memory, waiting, lower clocks) and p is no property of the step."
     )
-    return Section(key="cores", title="More cores", note=note, table=table)
+    chart = cores_chart(understanding.cores, names)
+    return Section(
+        key="cores",
+        title="More cores",
+        note=note,
+        table=table,
+        chart=chart,
+        alt_text=chart.alt_text if chart else "",
+    )
 
 
 def _cores_cells(f: CoresFinding, names: Names) -> tuple[Cell, ...]:

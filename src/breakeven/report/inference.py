@@ -50,7 +50,7 @@ def _has_number(found: InferenceFinding) -> bool:
 def _rate_cells(found: InferenceFinding, case: CaseFinding, names: Names) -> Row:
     why = found.reasons.get("images_per_s", "")
     rate = found.images_per_s.estimate if found.images_per_s else found.images_per_s_point
-    shown = words.rate(rate, reason=why)
+    shown = words.rate(rate, why, found.images_per_s)
     return (
         *naming_of(case, names),
         Cell(text=shown.text, sort=shown.sort, note=shown.note, evidence=found.evidence),

@@ -65,11 +65,8 @@ def quantile(q: Quantile, found: InferenceFinding) -> Cell:
 
 def energy(found: InferenceFinding) -> Cell:
     value = found.j_per_image.estimate if found.j_per_image else found.j_per_image_point
-    if value is None:
-        return absent(found.reasons.get("j_per_image", ""))
-    text = f"{words.significant(1e3 * value, 3)} mJ" if value < 1 else f"{words.significant(value, 3)} J"
     note = words.behind(found.j_per_image) if found.j_per_image else "no interval"
-    return Cell(text=text, sort=value, note=note)
+    return words.joules(value, found.reasons.get("j_per_image", ""), note)
 
 
 def agreement(outputs: Outputs) -> Cell:

@@ -73,8 +73,8 @@ def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
 
 
 def _conditions(interval: Interval | None, note: str) -> str:
-    """The interval with its bounds and n; why there is none."""
-    return words.describe(interval, lambda x: f"{words.significant(x, 3)}x") if interval else note
+    """What stands behind the bounds that the words show; why there is none."""
+    return words.behind(interval) if interval else note
 
 
 def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
@@ -177,11 +177,10 @@ def _batch_marks(
             "ratio": p.ratio,
             "low": p.low,
             "high": p.high,
-            "shown": f"{words.significant(p.ratio, 3)}x at batch {p.name}",
+            "shown": f"{_with_bounds(p, f.processes)} at batch {p.name}",
             "conditions": "no interval"
             if p.low is None or p.high is None
-            else f"95 % interval {words.significant(p.low, 3)}x to {words.significant(p.high, 3)}x, "
-            f"n = {f.processes}",
+            else f"95 % interval, n = {f.processes}",
             "verdict": {1: "faster", 0: "cannot be told", -1: "slower"}[p.side],
             **doubts(p),
         }
@@ -200,6 +199,13 @@ def _batch_marks(
         }
         marks.append({**same, **told, **bounds})
     return marks
+
+
+def _with_bounds(p: CurvePoint, n: int) -> str:
+    """The ratio as the tables have it: no more digits than its interval supports."""
+    if p.low is None or p.high is None:
+        return words.ratio(None, p.ratio).text
+    return words.ratio(Interval(low=p.low, high=p.high, estimate=p.ratio, confidence=0.95, n=n)).text
 
 
 def _between(f: BreakEvenFinding) -> str:

@@ -3,10 +3,12 @@
 Knows nothing about ratios. A case appears in a section only if it has something to say there.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from breakeven.analysis.findings import CaseFinding, CeilingFinding, ShareFinding, Understanding
 from breakeven.report import words
+from breakeven.report.amounts import amounts_chart
 from breakeven.report.marks import sample_chart
 from breakeven.report.names import Names, naming, precision_note
 from breakeven.report.view import (
@@ -49,7 +51,7 @@ def times(understanding: Understanding, names: Names) -> Section | None:
         return (
             words.seconds(c.step_s, c.step_point_s, reason=why, evidence=c.evidence),
             words.spread(c.step_s, why),
-            words.rate(rate, reason=c.reasons.get("samples_per_s", "")),
+            words.rate(rate, c.reasons.get("samples_per_s", ""), c.samples_per_s),
             words.count(c.step_s.n if c.step_s else c.processes),
             said(REGIONS.get(c.region or "", c.region)) if c.region else absent(),
             _bound_by(known.get((c.source, c.case_id))),
@@ -184,7 +186,24 @@ def work(understanding: Understanding, names: Names) -> Section | None:
             " Of ceiling: as a share of the fastest matrix product measured here at the precision that ran."
         )
     shown = [c for c in understanding.cases if c.step_point_s or c.step_s]
-    return _section("work", "Work and energy", note, columns, cells, shown, names)
+    section = _section("work", "Work and energy", note, columns, cells, shown, names)
+    chart = _energy_chart(shown, names)
+    return (
+        dataclasses.replace(section, chart=chart, alt_text=chart.alt_text) if section and chart else section
+    )
+
+
+def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
+    """Energy by sample, which batches do not change as they change a step's."""
+
+    def of(c: CaseFinding) -> tuple[float | None, Cell]:
+        joules = c.energy_j_per_step
+        each = None if joules is None else joules / c.case.work.batch
+        return each, words.joules(each)
+
+    known = [c for c in cases if c.energy_j_per_step is not None]
+    told = "Idle power included."
+    return amounts_chart("energy", "Energy a sample", told, known, {"energy a sample": of}, names)
 
 
 def _beyond_idle(c: CaseFinding) -> Cell:

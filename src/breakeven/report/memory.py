@@ -4,8 +4,9 @@ Knows nothing about which of them is large. Numbers of two meanings are never se
 """
 
 from breakeven.analysis.findings import Understanding
-from breakeven.analysis.memory import ORDER, meaning_of
+from breakeven.analysis.memory import ALLOCATED, ORDER, RESERVED, RESIDENT, meaning_of
 from breakeven.report import words
+from breakeven.report.amounts import Amount, amounts_chart
 from breakeven.report.names import Names, naming
 from breakeven.report.view import Column, Section, build_table, clean, label, number, said
 
@@ -13,6 +14,9 @@ NOTE = (
     "The largest value seen, in columns by meaning, which the next table tells: a number compares with those "
     "of its own column on one kind of device, and with no other column. cold: start-up and warm-up included."
 )
+
+DRAWN = (RESIDENT, ALLOCATED, RESERVED)
+"""Meanings that belong to the case alone, and so to the eye: the board's use is that of whoever is there."""
 
 
 def memory(understanding: Understanding, names: Names) -> Section | None:
@@ -34,7 +38,21 @@ def memory(understanding: Understanding, names: Names) -> Section | None:
         if c.memory_mib
     ]
     table = build_table([*names.columns, *(number(_plain(kind)) for kind in kinds)], rows)
-    return Section(key="memory", title="Memory", note=NOTE, table=table) if table else None
+    if table is None:
+        return None
+    shown = [c for c in understanding.cases if c.memory_mib]
+    drawn = [kind for kind in kinds if meaning_of(kind) in DRAWN and "cold" not in kind]
+    panels = {f"{_plain(kind)} ({meaning_of(kind).name})": _of(kind) for kind in drawn}
+    told = "One panel a meaning, each with its own scale."
+    chart = amounts_chart("memory", "Peaks of memory", told, shown, panels, names, timed=False)
+    return Section(
+        key="memory", title="Memory", note=NOTE, table=table, chart=chart,
+        alt_text=chart.alt_text if chart else "",
+    )  # fmt: skip
+
+
+def _of(kind: str) -> Amount:
+    return lambda case: (case.memory_mib.get(kind), words.memory(case.memory_mib.get(kind)))
 
 
 def meanings(understanding: Understanding, names: Names) -> Section | None:

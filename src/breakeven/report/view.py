@@ -61,7 +61,7 @@ class Chart:
 
     kind: Literal[
         "ladder", "scale", "ratios", "samples", "batch", "shares", "saturation", "factors", "frontier",
-        "trend", "bandwidth", "forecast", "errors", "roofline",
+        "trend", "bandwidth", "forecast", "errors", "roofline", "cores", "amounts",
     ]  # fmt: skip
     name: str
     title: str

@@ -101,11 +101,25 @@ def amount(value: float | None, unit: str = "", reason: str = "", evidence: Iter
     return Cell(text=text, sort=value, evidence=tuple(evidence))
 
 
-def rate(value: float | None, reason: str = "") -> Cell:
-    """A rate to three digits, written out: "147,000"."""
+def joules(value: float | None, reason: str = "", note: str = "") -> Cell:
+    """Energy to three digits: "21.2 mJ", "3.45 J"."""
     if value is None or not math.isfinite(value):
         return absent(reason)
-    return Cell(text=significant(float(f"{value:.2e}"), 3), sort=value)
+    text = f"{significant(1e3 * value, 3)} mJ" if value < 1 else f"{significant(value, 3)} J"
+    return Cell(text=text, sort=value, note=note)
+
+
+def rate(value: float | None, reason: str = "", interval: Interval | None = None) -> Cell:
+    """A rate written out, three digits at most and no more than its interval supports: "147,000"."""
+    if value is None or not math.isfinite(value):
+        return absent(reason)
+    return Cell(text=_rounded(value, supported(interval) if interval else 3), sort=value)
+
+
+def supported(interval: Interval) -> int:
+    """Digits that a figure can bear, one to three: the last one is no finer than a tenth of the half width."""
+    half = interval.relative_half_width
+    return max(1, min(3, 1 - math.floor(math.log10(half)))) if 0 < half < math.inf else 3
 
 
 def memory(mib: float | None, reason: str = "", evidence: Iterable[str] = ()) -> Cell:

@@ -61,6 +61,10 @@ def _kept(name: str, source: str, entries: Sequence["DataEntry"]) -> str:
     return identity
 
 
+ANSWERING = (1, 8)
+"""Batches that answer a load: MLPerf's SingleStream asks for one sample a query, its MultiStream for eight."""
+
+
 def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
     """What an inference is where its study does not say.
 
@@ -74,6 +78,8 @@ def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
         names = own if whole else presets("infer")[:1]
         found["tuning"] = tuple(NamedTuning(name=name, preset=name) for name in names)
         found["runtime"] = (None,) if whole else fields["runtime"]
+    if keys.load and "batch" not in given:
+        found["batch"] = ANSWERING
     return found
 
 

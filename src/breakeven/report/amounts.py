@@ -1,0 +1,100 @@
+"""Charts of amounts that are compared from zero: memory by what each number means, energy of a step.
+
+Knows nothing about how they were read. A panel holds one meaning, for numbers of two never compare.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from breakeven.analysis.findings import CaseFinding
+from breakeven.report.doubts import doubt, explained
+from breakeven.report.drawing import COLOURS, WIDTH, data
+from breakeven.report.names import Names, naming
+from breakeven.report.view import Cell, Chart, Value, clean
+
+MOST_CASES = 40
+"""More bars have no place on a page; the table filters and sorts them."""
+ROW_HEIGHT = 18
+HOLLOW = 0.35
+"""Opacity of a bar that is doubtful."""
+
+Amount = Callable[[CaseFinding], tuple[float | None, Cell]]
+"""What a case has of one meaning, and its cell in the table."""
+
+
+def amounts_chart(
+    name: str,
+    title: str,
+    axis: str,
+    cases: Sequence[CaseFinding],
+    panels: Mapping[str, Amount],
+    names: Names,
+    *,
+    timed: bool = True,
+) -> Chart | None:
+    """A bar a case in a panel a meaning; None where there is nothing to compare, or too much for a page.
+
+    `timed`: an amount that the doubts of a case's time are doubts of as well.
+    """
+    if not 2 <= len(cases) <= MOST_CASES:
+        return None
+    values = tuple(mark for panel, of in panels.items() for mark in _marks(panel, of, cases, names, timed))
+    if len({value["case"] for value in values}) < 2:
+        return None
+    devices = tuple(dict.fromkeys(str(value["device"]) for value in values))
+    return Chart(
+        kind="amounts",
+        name=name,
+        title=title,
+        subtitle=explained(values, axis).replace("Hollow:", "Pale:"),
+        alt_text=f"Bars from zero, one a case: {', '.join(panels)}. The table below holds every number.",
+        values=values,
+        devices=devices,
+    )
+
+
+def _marks(
+    panel: str, of: Amount, cases: Sequence[CaseFinding], names: Names, timed: bool
+) -> Iterator[Mapping[str, Value]]:
+    for case in cases:
+        amount, cell = of(case)
+        if amount is None:
+            continue
+        named = [text for cell in naming(case, names) if (text := cell.text)]
+        yield {
+            "panel": clean(panel),
+            "case": clean(", ".join(named)) or clean(case.case.work.model),
+            "device": names.devices[case.device_label],
+            "amount": amount,
+            "shown": cell.text,
+            "conditions": cell.note,
+            **doubt(case.flags if timed else ()),
+        }
+
+
+def draw(alt: Any, chart: Chart) -> Any:
+    """Bars from zero with their number; each panel has its own scale, as its own meaning."""
+    fields = {"amount": "shown:N", "of": "panel:N", "case": "case:N", "flags": "flags:N"}
+    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    cases = list(dict.fromkeys(value["case"] for value in chart.values))
+    y = alt.Y("case:N", title=None, sort=cases, axis=alt.Axis(labelLimit=320))
+    x = alt.X("amount:Q", title=None, axis=None, scale=alt.Scale(zero=True, padding=0))
+    domain = list(chart.devices)
+    colour = alt.Color(
+        "device:N",
+        title="device",
+        legend=alt.Legend() if len(domain) > 1 else None,
+        scale=alt.Scale(domain=domain, range=[COLOURS[i % len(COLOURS)] for i in range(len(domain))]),
+    )
+    pale = alt.condition("datum.sure === 'no'", alt.value(HOLLOW), alt.value(1))
+    layers = [
+        alt.Chart().mark_bar().encode(x=x, y=y, color=colour, opacity=pale, tooltip=tooltip),
+        alt.Chart().mark_text(align="left", dx=5, fontSize=11).encode(x=x, y=y, text="shown:N"),
+    ]
+    each = alt.layer(*layers, data=data(alt, chart.values))
+    each = each.properties(width=WIDTH - 200, height=alt.Step(ROW_HEIGHT))
+    panels = list(dict.fromkeys(value["panel"] for value in chart.values))
+    if len(panels) < 2:
+        return each
+    facet = alt.Facet("panel:N", title=None, sort=panels)
+    return each.facet(facet=facet, columns=1).resolve_scale(x="independent", y="independent")
