@@ -16,8 +16,9 @@ ROOT = Path(__file__).parents[2]
 H200, PRICES = "results/h200/model-scale", "docs/prices.yaml"
 
 
-def breakeven(*words: str) -> subprocess.CompletedProcess[str]:
+def breakeven(*words: str, **changes: str) -> subprocess.CompletedProcess[str]:
     environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR")}
+    environ |= changes
     return subprocess.run(
         [sys.executable, "-m", "breakeven", *words],
         cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, env=environ,
@@ -44,6 +45,13 @@ def test_the_readme_shows_what_the_command_prints(command: str, chunks: list[str
         found = printed.find(chunk, place)
         assert found >= 0, f"not in the output of {command}:\n{chunk}"
         place = found + len(chunk)
+
+
+def test_a_terminal_without_the_characters_is_spoken_to_plainly() -> None:
+    done = breakeven("report", H200, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+    told = breakeven("report", H200, PYTHONIOENCODING="utf-8").stdout
+    assert "\u00b1" in told and done.stdout == told.replace("\u00b1", "+/-")
 
 
 def test_the_readme_shows_two_pieces_of_advice() -> None:

@@ -78,7 +78,7 @@ def test_a_gpu_computes_as_it_says(precision: str) -> None:
 
     made = runtimes.load("jax").prepare(infer(precision=precision, device=cuda()))
     assert all(check["ok"] for check in made.checks().values())
-    # TF32 is a leave, not an order: for the few channels of the smallest net cuDNN's fastest kernel is one of FP32.
+    # TF32 is a leave, not an order: for the smallest net's few channels cuDNN's fastest kernel is of FP32.
     model = "resnet18" if precision == "tf32" else SMALL
     asked = train(model, precision=precision, residency="device", loss_sync="epoch")
     trained = runtimes.load("jax").prepare(dataclasses.replace(asked, device=cuda()))

@@ -354,7 +354,7 @@ def test_the_shortest_time_is_kept_to() -> None:
         )
 
     assert spent(Plan(budget_s=20)) < 2 < spent(Plan(budget_s=20, min_s=2.5))
-    # An energy counter's window is kept to where the budget is shorter, and not exceeded by more than a block.
+    # An energy counter's window is kept to where the budget is shorter, and exceeded by a block at most.
     assert spent(Plan(budget_s=1.5)) < 1.5 < 2.4 < spent(Plan(budget_s=1.5, min_s=2.5)) < 3
 
 

@@ -14,7 +14,7 @@ from breakeven.cli.deciding import advise, compare
 from breakeven.cli.listing import doctor, list_
 from breakeven.cli.measuring import plan, run
 from breakeven.cli.showing import predict, report, trend
-from breakeven.cli.terminal import INTERRUPTED, OK, USAGE, USER_ERROR
+from breakeven.cli.terminal import INTERRUPTED, OK, USAGE, USER_ERROR, speak_plainly
 from breakeven.errors import UsageError, UserError
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ app.command()(doctor)
 
 def main() -> NoReturn:
     """The console script: runs a verb; every user error is one line on stderr."""
+    speak_plainly()
     try:
         if len(sys.argv) == 1:
             sys.argv.append("--help")

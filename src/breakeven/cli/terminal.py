@@ -1,5 +1,6 @@
 """What verbs share: exit codes, the terminal's width and colour, results named there, files saved, Ctrl-C."""
 
+import codecs
 import os
 import shutil
 import signal
@@ -9,6 +10,26 @@ from pathlib import Path
 from typing import Any
 
 OK, USER_ERROR, USAGE, SOME_FAILED, GATE, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+
+PLAIN = {"\u00b1": "+/-", "\u2026": "...", "\u2013": "-", "\u2014": "-", "\u00d7": "x", "\u00b5": "u"}
+"""What stands for a character that a terminal's encoding has no code for; any other is a question mark."""
+
+
+def speak_plainly() -> None:
+    """Makes streams that cannot encode everything (LC_ALL=C, an old console) say it plainly, not fail."""
+    codecs.register_error("breakeven-plain", _plainly)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # none where a test or a notebook has put its own stream there
+            reconfigure(errors="breakeven-plain")
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, "?") for letter in wrong), error.end
 
 
 def width() -> int:

@@ -110,14 +110,14 @@ def joules(value: float | None, reason: str = "", note: str = "") -> Cell:
 
 
 def rate(value: float | None, reason: str = "", interval: Interval | None = None) -> Cell:
-    """A rate written out, three digits at most and no more than its interval supports: "147,000"."""
+    """A rate written out, at most three digits, no more than its interval bears: "147,000"."""
     if value is None or not math.isfinite(value):
         return absent(reason)
     return Cell(text=_rounded(value, supported(interval) if interval else 3), sort=value)
 
 
 def supported(interval: Interval) -> int:
-    """Digits that a figure can bear, one to three: the last one is no finer than a tenth of the half width."""
+    """Digits that a figure bears, one to three: the last is no finer than a tenth of the half width."""
     half = interval.relative_half_width
     return max(1, min(3, 1 - math.floor(math.log10(half)))) if 0 < half < math.inf else 3
 

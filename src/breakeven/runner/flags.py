@@ -68,13 +68,13 @@ def _typed(key: str, given: Any, flag: str) -> Any:
 
 
 def _defined(names: Any, values: Mapping[str, Any]) -> Any:
-    """The tunings that the document itself defines in place of their names: `--tuning fused` of `frameworks`."""
+    """The tunings that the document defines in place of their names: `--tuning fused` of `frameworks`."""
     own = {item["name"]: item for item in _listed(values) if isinstance(item, Mapping) and "name" in item}
     return [own.get(name, name) if isinstance(name, str) else name for name in names]
 
 
 def _still_excluded(values: Mapping[str, Any], names: Any) -> list[Any] | None:
-    """What the document excludes, without its tunings that are not among `names`; None where nothing changes."""
+    """What the document excludes, without its tunings that are not among `names`; None: all of it."""
     excluded, before = values.get("exclude"), {_name_of(item) for item in _listed(values)}
     gone = before - set(map(_name_of, names))
     if not isinstance(excluded, list):

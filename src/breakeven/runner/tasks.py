@@ -62,7 +62,7 @@ def _kept(name: str, source: str, entries: Sequence["DataEntry"]) -> str:
 
 
 ANSWERING = (1, 8)
-"""Batches that answer a load: MLPerf's SingleStream asks for one sample a query, its MultiStream for eight."""
+"""Batches that answer a load: MLPerf's SingleStream asks for one sample a query, MultiStream for eight."""
 
 
 def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 Knows nothing about devices or measurements. Each layer is bound by its arithmetic or by its traffic,
 whichever takes longer (Williams, Waterman and Patterson 2009), and layers run one after the other. The
-traffic of a training step is that of unfused kernels, as `costs` counts it: activations read and written once
-a pass, weights once a batch. Fused layers and caches move less, so a compiled step may pass this floor honestly.
-In inference what can ride along with another layer moves nothing: only what stays in a cache passes that.
+traffic of a training step is that of unfused kernels, as `costs` counts it: activations read and written
+once a pass, weights once a batch. Fused layers and caches move less, so a compiled step may pass this floor
+honestly. In inference what can ride along with another layer moves nothing: only caches undercut that.
 """
 
 from collections.abc import Iterator
