@@ -74,8 +74,8 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
     for case, _ in sorted(inside, key=lambda pair: pair[1].flops_per_byte or 0.0):
         model = clean(case.case.work.model)
         fastest[model] = max(fastest.get(model, 0.0), case.tflop_per_s or 0.0)
-    # Neighbours along the axis are named in turn above and below: they may be as fast.
-    above = list(fastest)[::2]
+    # Neighbours along the axis are named in turn left and right of their mark: they may be as fast.
+    left = list(fastest)[::2]
     for case, found in inside:
         model, rate = clean(case.case.work.model), case.tflop_per_s or 0.0
         roof = min(peak, slope * (found.flops_per_byte or 0.0))
@@ -87,7 +87,7 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
             "tuning": tuning_of(case),
             "model": model,
             "label": model if rate == fastest[model] else "",
-            "side": "above" if model in above else "below",
+            "side": "left" if model in left else "right",
             "shown": f"{words.significant(rate, 3)} TFLOP/s, {words.percent(rate / roof)} of the roof",
             "step": format_duration(found.step_s),
             "bound": clean(found.label),
@@ -117,9 +117,9 @@ def draw(alt: Any, chart: Chart) -> Any:
         *points(alt, step, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
         *(
             step.transform_filter(f"datum.side == '{side}'")
-            .mark_text(dy=dy, fontSize=11)
+            .mark_text(align=align, dx=dx, fontSize=11)
             .encode(x=x, y=y, text="label:N")
-            for side, dy in (("above", -13), ("below", 15))
+            for side, align, dx in (("left", "right", -10), ("right", "left", 10))
         ),
     ]
     return paged(alt, layers, chart.values, "panel", width=WIDTH, height=280)
