@@ -91,10 +91,16 @@ def draw(alt: Any, chart: Chart) -> Any:
         alt.Chart().mark_bar().encode(x=x, y=y, color=colour, opacity=pale, tooltip=tooltip),
         alt.Chart().mark_text(align="left", dx=5, fontSize=11).encode(x=x, y=y, text="shown:N"),
     ]
-    each = alt.layer(*layers, data=data(alt, chart.values))
-    each = each.properties(width=WIDTH - 200, height=alt.Step(ROW_HEIGHT))
-    panels = list(dict.fromkeys(value["panel"] for value in chart.values))
-    if len(panels) < 2:
-        return each
-    facet = alt.Facet("panel:N", title=None, sort=panels)
-    return each.facet(facet=facet, columns=1).resolve_scale(x="independent", y="independent")
+    size = {"width": WIDTH - 200, "height": alt.Step(ROW_HEIGHT)}
+    panels = {
+        str(value["panel"]): [v for v in chart.values if v["panel"] == value["panel"]]
+        for value in chart.values
+    }
+    drawn = [alt.layer(*layers, data=data(alt, rows)).properties(**size) for rows in panels.values()]
+    if len(drawn) < 2:
+        return drawn[0]
+    # No facets: of their panels with scales of their own Vega-Lite warns on the console.
+    titled = (
+        one.properties(title=alt.Title(panel, fontSize=12)) for panel, one in zip(panels, drawn, strict=True)
+    )
+    return alt.vconcat(*titled).resolve_scale(x="independent", y="independent")

@@ -20,6 +20,9 @@ SHAPES = (
     "triangle-left",
 )
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 3], [3, 3, 1, 3])
+STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9))
+"""Lines of a logarithmic axis within a power of ten, the widest first: the first with enough of them."""
+FEWEST_TICKS = 3
 WIDTH = 640
 AIR = 1.2
 FAR = 4.0
@@ -50,9 +53,13 @@ def _cycled(values: Sequence[Any], count: int) -> list[Any]:
 def log_axis(alt: Any, numbers: Sequence[float], form: str) -> dict[str, Any]:
     """Scale and axis of a logarithmic channel: a little air at both ends, few lines, each with its number."""
     low, high = min(numbers) / AIR, max(numbers) * AIR
-    steps = (1, 2, 5) if high / low < 200 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    ticks: list[float] = []
+    for steps in STEPS if high / low < 200 else STEPS[:1]:
+        each = (step * 10.0**power for power in powers for step in steps)
+        ticks = [round(tick, 12) for tick in each if low <= tick <= high]
+        if len(ticks) >= FEWEST_TICKS:
+            break
     axis = alt.Axis(values=ticks, format=form, grid=True)
     return {"scale": alt.Scale(type="log", domain=[low, high], nice=False), "axis": axis}
 

@@ -102,16 +102,24 @@ def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
 
 
 def scale_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
-    """The ratio against model size; None for fewer than two models of known size."""
-    sized = [r for r in _known(ratios) if r.parameters]
-    if len({r.model for r in sized}) < FEWEST_MODELS:
+    """The ratio against model size, where a panel has two models of known size; None where none has."""
+    panels: dict[object, list[tuple[RatioFinding, Mapping[str, Value]]]] = {}
+    for ratio in _known(ratios):
+        if ratio.parameters:
+            mark = _ratio_mark(ratio, names)
+            panels.setdefault(mark["pair"], []).append((ratio, mark))
+    kept = [
+        one for panel in panels.values() if len({r.model for r, _ in panel}) >= FEWEST_MODELS for one in panel
+    ]
+    if not kept:
         return None
+    sized = [ratio for ratio, _ in kept]
     tunings = tuple(map(_legend, tunings_of(sized)))
     alt = (
         f"Speed-up against the number of parameters, both on logarithmic axes, one line for each of "
         f"{words.joined(tunings)}, each with a band for its interval. The tables hold every number."
     )
-    values = tuple(_ratio_mark(r, names) for r in sized)
+    values = tuple(mark for _, mark in kept)
     return Chart(
         kind="scale",
         name="scale",

@@ -202,7 +202,7 @@ def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
         return each, words.joules(each)
 
     known = [c for c in cases if c.energy_j_per_step is not None]
-    told = "Idle power included."
+    told = "Energy a sample; idle power included."
     return amounts_chart("energy", "Energy a sample", told, known, {"energy a sample": of}, names)
 
 
