@@ -216,6 +216,23 @@ def test_max_time_stops_between_attempts(tmp_path: Path) -> None:
     assert [line.replicate for line in measured(tmp_path)] == [0, 1, 2]
 
 
+@pytest.mark.slow
+def test_max_time_ends_an_attempt_that_takes_far_longer_than_those_before(tmp_path: Path) -> None:
+    """Compilation is such: nobody knows beforehand how long it takes."""
+    from breakeven.runner.plan import plan, schedule
+
+    both = "sim:gpu:step_ms=5:real=1", "sim:cpu:step_ms=4000:real=1"
+    keys = {"replicates": 1, "max_replicates": 1, "attempt_time": 0.4, "max_time": 4.0}
+    cases = plan(study(*both, **keys), cores=2, gpus=0).cases
+    quick_case = min(cases, key=lambda planned: float(dict(planned.case.device.options)["step_ms"]))
+    seed = next(n for n in range(20) if schedule(cases, 1, n)[0][2] is quick_case)
+    summary = api.measure(study(*both, order_seed=seed, **keys), tmp_path)
+    assert summary.stopped == "max-time"
+    quick, slow = measured(tmp_path)
+    assert (quick.outcome, slow.outcome) == ("ok", "interrupted")
+    assert slow.reason == "max_time was over before it ended" and not slow.blocks
+
+
 # --- whole processes --------------------------------------------------------------------------------
 
 REAL = "name: t\nmodel: simple-cnn\ndevice: ['sim:gpu:step_ms=20:real=1', 'sim:cpu:step_ms=30:real=1']\n"

@@ -11,7 +11,7 @@ from typing import Any
 from breakeven.records import file as results_file
 from breakeven.records.canonical import canonical
 from breakeven.records.case import Case
-from breakeven.records.lines import FINAL, RETRIED, SAMPLED, SCHEMA, Check, Purpose
+from breakeven.records.lines import FINAL, RETRIED, SAMPLED, SCHEMA, Attempt, Check, Purpose
 from breakeven.runner import idle
 from breakeven.runner.plan import PlannedCase, schedule
 from breakeven.runner.session import Session, attempt_line, attempt_once, close_seats, label, now, send
@@ -57,7 +57,9 @@ def measure_round(
         if not _missing(session, planned.case, replicate, purpose):
             continue  # another attempt of this round settled it: out of memory, or a failed check
         _one(session, planned, replicate, order, purpose)
-    return None
+    last = session.lines[-1] if todo else None
+    # The last one of a round may be ended as well, with nothing after it that would not be begun.
+    return why_stop(session) if isinstance(last, Attempt) and last.outcome == "interrupted" else None
 
 
 def why_stop(session: Session) -> str | None:

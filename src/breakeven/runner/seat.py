@@ -23,6 +23,7 @@ from breakeven.runner.isolate import MARK, kill_group, kill_marked
 STDERR_KEPT = 64 * 1024  # bytes of a child's last words; the rest of a flood is read and dropped
 CHUNK = 1 << 16  # bytes a read: what a pipe holds
 PIPE_MOST = 1 << 20  # bytes a pipe may hold unless root says otherwise (Linux: pipe-max-size)
+LATE = "late"  # wished of an attempt that runs although its study's time is over
 GRACE_S = 10.0  # seconds the parent may take to report the end of a child that was killed
 
 OnEvent = Callable[[Mapping[str, Any]], None]
@@ -107,7 +108,8 @@ def attempt(
 ) -> Ending:
     """Sends one request and waits for its end.
 
-    `hurry` is asked often: 'finish' asks the child to stop at the next epoch's end, 'kill' ends it at once.
+    `hurry` is asked often: 'finish' asks the child to stop at the next epoch's end, 'kill' and LATE end it at
+    once.
     The caller closes a seat whose parent is no longer `alive`.
     """
     seat.words.clear()
@@ -186,6 +188,8 @@ def _intervene(seat: Seat, watch: _Watch, wish: str | None, overdue_s: float | N
         return
     if wish == "kill":
         watch.stopped = ("interrupted", "stopped by the user")
+    elif wish == LATE:
+        watch.stopped = ("interrupted", "max_time was over before it ended")
     elif overdue_s is not None:
         watch.stopped = ("timeout", f"no result within {overdue_s:.0f} s")
     elif wish == "finish" and not watch.asked_to_finish and seat.child is not None:

@@ -4,6 +4,7 @@ Knows nothing about which attempt comes next: `run` and `full` decide that.
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from breakeven.records.case import Case
 from breakeven.records.lines import SCHEMA, Attempt, Line, Load, ProfileLine, Purpose, Region
 from breakeven.runner.events import number as finite
 from breakeven.runner.plan import Plan, PlannedCase
-from breakeven.runner.seat import Ending, Seat, alive, attempt, close_seat, open_seat
+from breakeven.runner.seat import LATE, Ending, Seat, alive, attempt, close_seat, open_seat
 from breakeven.runner.study import Study
 from breakeven.runner.wire import case_to_json
 from breakeven.runtimes import BUILD_CACHE
@@ -91,6 +92,11 @@ class Session:
 
     def tell(self, kind: Any, **values: Any) -> None:
         self.on_event(Event(kind=kind, done=self.done, total=self.total, left_s=self.left_s(), **values))
+
+    def is_late(self) -> bool:
+        """Whether `max_time` is over. What a run begins with may take longer, or it would never be done."""
+        limit = self.study.max_time
+        return limit is not None and bool(self.spent) and time.monotonic() - self.started > limit
 
     def left_s(self) -> float | None:
         """Seconds left, from the mean of this run's attempts; None before the first has ended."""
@@ -179,9 +185,12 @@ def _sent(
             share=finite(event.get("done")),
         )
 
-    hurry = (
-        session.hurry if request["what"] == "full" else lambda: "kill" if session.hurry() == "kill" else None
-    )
+    def hurry() -> str | None:
+        asked = session.hurry()
+        if request["what"] == "full":  # it knows its own time, and ends at an epoch
+            return asked
+        return "kill" if asked == "kill" else LATE if session.is_late() else None
+
     timeout_s = float(request.get("timeout_s") or session.study.timeout)
     ending = attempt(seat, whole, timeout_s=timeout_s, on_event=on_event, hurry=hurry)
     if not alive(seat):
