@@ -500,7 +500,9 @@ def test_the_floor_is_that_of_a_forward_pass() -> None:
     net = models.model("resnet18", num_classes=10, input_shape=(3, 32, 32))
     rates = {"flop_per_s": 1e12, "byte_per_s": 1e11}
     whole, part = (roofline.floor(net, 8, training=t, **rates) for t in (True, False))
-    assert 0.3 * whole.forward_s < part.seconds == part.forward_s < whole.forward_s
+    assert part.seconds == part.forward_s == whole.forward_s
+    fused = roofline.floor(net, 8, training=False, fused=True, **rates)
+    assert 0.3 * part.seconds < fused.seconds < part.seconds and fused.flops == part.flops
     # Of the first block: both convolutions in and out, and the sum's other branch.
     kept = [c for c in costs.fused_costs(net) if c.bytes_read + c.bytes_written]
     assert {c.kind for c in kept} == {"Conv2d", "Add", "MaxPool2d", "AdaptiveAvgPool2d", "Linear"}
@@ -518,7 +520,9 @@ def test_the_share_of_the_floor_is_at_the_precision_that_ran(precision: str, siz
     case = infer_case(device="cuda:0", precision=precision, batch=8)
     net = models.model("resnet18", num_classes=10, input_shape=(3, 32, 32))
     rate = {"fp32": 50.0, "fp16": 800.0, "int8": 1500.0}[precision]
-    floor = roofline.floor(net, 8, flop_per_s=1e12 * rate, byte_per_s=4e12, dtype_bytes=size, training=False)
+    floor = roofline.floor(
+        net, 8, flop_per_s=1e12 * rate, byte_per_s=4e12, dtype_bytes=size, training=False, fused=True
+    )
     told = {"fingerprint_id": "f0", "started_utc": "t", "conditions": {"device": "cuda:0", "n": 2}}
     unit = "top_per_s" if precision == "int8" else "tflop_per_s"
     ceilings = [

@@ -138,6 +138,7 @@ def _floored(
         byte_per_s=1e9 * line.value,
         dtype_bytes=BYTES.get(case.case.tuning.precision, 4),
         training=work.task == "train",
+        fused=work.task == "infer",
     )
     return dataclasses.replace(
         finding,

@@ -2,9 +2,9 @@
 
 Knows nothing about devices or measurements. Each layer is bound by its arithmetic or by its traffic,
 whichever takes longer (Williams, Waterman and Patterson 2009), and layers run one after the other. The
-traffic of a training step is that of unfused kernels, as `costs` counts it: activations read and written
-once a pass, weights once a batch. Fused layers and caches move less, so a compiled step may pass this floor
-honestly. In inference what can ride along with another layer moves nothing: only caches undercut that.
+traffic is that of unfused kernels, as `costs` counts it: activations read and written once a pass, weights
+once a batch. Fused layers and caches move less, so a compiled step may pass this floor honestly. Where layers
+of an inference are counted as fused, only caches undercut it.
 """
 
 from collections.abc import Iterator
@@ -51,13 +51,15 @@ def floor(
     byte_per_s: float,
     dtype_bytes: int = 4,
     training: bool = True,
+    fused: bool = False,
 ) -> Floor:
     """The floor of a training step: forward, backward and Adam; without `training` of a forward pass alone.
 
-    `dtype_bytes`: of activations and weights.
+    `dtype_bytes`: of activations and weights. `fused`: of a forward pass whose layers are folded into each
+    other where they can be (`costs.fused_costs`), which no runtime goes below.
     """
     forward = backward = memory = flops = moved = 0.0
-    for one, cost, back in runs(model, dtype_bytes, training):
+    for one, cost, back in runs(model, dtype_bytes, training, fused):
         work, traffic = work_of(one, cost, batch, back)
         arithmetic_s, traffic_s = one.times * work / flop_per_s, one.times * traffic / byte_per_s
         seconds = max(arithmetic_s, traffic_s)
@@ -76,12 +78,13 @@ def floor(
 
 
 def runs(
-    model: layers.Model, dtype_bytes: int, training: bool
+    model: layers.Model, dtype_bytes: int, training: bool, fused: bool
 ) -> Iterator[tuple[layers.Pass, costs.LayerCost, bool]]:
-    """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the fused nodes."""
+    """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the nodes."""
     if not training:
         alone = layers.Pass(net=model.name, input_shape=model.input_shape, nodes=model.nodes)
-        yield from ((alone, cost, False) for cost in costs.fused_costs(model, dtype_bytes))
+        of = costs.fused_costs if fused else costs.layer_costs
+        yield from ((alone, cost, False) for cost in of(model, dtype_bytes))
         return
     for one in costs.training_passes(model):
         for cost in costs.pass_costs(one, dtype_bytes):

@@ -257,7 +257,7 @@ def _named(one: _Asked, device: Gpu) -> dict[str, Any]:
 
 
 def _floor(net: layers.Model, row: Row) -> float:
-    """The layers' roofline at the board's datasheet: a compiler that fuses layers may pass it."""
+    """The layers' roofline at the board's datasheet, unfused: a compiler that fuses layers may pass it."""
     return roofline.floor(
         net,
         row.batch,

@@ -70,5 +70,6 @@ def _floors(
         flop_per_s=1e12 * peak,
         byte_per_s=1e9 * cpu.bandwidth_gb_per_s,
         training=work.task == "train",
+        fused=work.task == "infer",  # as the share's own floor
     )
     return (share.floor_s, there.seconds), ""
