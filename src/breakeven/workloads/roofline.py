@@ -78,7 +78,7 @@ def floor(
 
 
 def runs(
-    model: layers.Model, dtype_bytes: int, training: bool, fused: bool
+    model: layers.Model, dtype_bytes: int, training: bool, fused: bool = False
 ) -> Iterator[tuple[layers.Pass, costs.LayerCost, bool]]:
     """(pass, layer, whether backward) of all that a step runs, or of one forward pass of the nodes."""
     if not training:
