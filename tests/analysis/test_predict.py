@@ -288,23 +288,44 @@ def _net(name: str) -> layers.Model:
 def test_memory_is_what_torch_allocated() -> None:
     board = gpu_named("H200 SXM 141 GB")
     assert board is not None
-    seen = 0
+    seen, size = {"train": 0, "infer": 0}, {"bf16": 2, "fp16": 2, "int8": 1}
     for path in sorted(RESULTS.glob("h200/*/results.jsonl")):
         for attempt in read(path).attempts:
-            peak = attempt.memory.get("torch_allocated_peak_mib") if attempt.memory else None
+            task = attempt.work.task
+            # A captured call takes its tensors from a pool that is counted while it is captured only.
+            name = "torch_allocated_peak_mib" if task == "train" else "torch_allocated_peak_cold_mib"
+            peak = attempt.memory.get(name) if attempt.memory else None
             if peak is None or attempt.outcome != "ok":
                 continue
             net = net_of(attempt.work.model, attempt.work.input_shape, attempt.work.num_classes)
             assert net is not None
-            half = attempt.tuning.precision == "bf16"
-            fit = memory_fit(attempt.case, board, net, 2 if half else 4)
+            fit = memory_fit(attempt.case, board, net, size.get(attempt.tuning.precision, 4))
+            if attempt.tuning.precision == "int8":
+                assert fit is None
+                continue
             assert fit is not None
-            # Later layouts free more than is counted: up to 110 MiB below.
-            assert -115 < peak - (fit.peak - WORKSPACE_MIB[1]) < WORKSPACE_MIB[2], attempt.attempt_id
+            count = fit.peak - WORKSPACE_MIB[1]
+            # Later layouts free more than is counted: up to 110 MiB below. A compiler fuses what is alive.
+            fused = task == "infer" and attempt.tuning.compile_mode is not None
+            assert (-0.2 * count if fused else -115) < peak - count < WORKSPACE_MIB[2], attempt.attempt_id
             used = attempt.memory.get("device_used_delta_mib")
             assert used is None or used < fit.device_high
-            seen += 1
-    assert seen > 50
+            seen[task] += 1
+    assert seen["train"] > 50 and seen["infer"] > 10
+
+
+def test_memory_of_a_call_is_what_is_alive_at_once() -> None:
+    """By hand, of ResNet50's first block: its input, its main branch's output, and a norm beside it."""
+    board, net = gpu_named("H200 SXM 141 GB"), _net("resnet50")
+    assert board is not None
+    pixels, images = 56 * 56, 3 * 224 * 224
+    for batch, turns in ((128, 8), (256, 6), (512, 3)):
+        case = infer_case("resnet50", device="cuda:0", batch=batch)
+        fit = memory_fit(case, board, net, 4)
+        assert fit is not None
+        expected = 4 * batch * (pixels * (64 + 3 * 256) + turns * images) / 2**20
+        assert fit.activations == pytest.approx(expected, rel=1e-6)
+    assert memory_fit(infer_case("resnet50", device="cuda:0"), board, net, 1) is None
 
 
 def test_memory_grows_with_the_batch_until_it_does_not_fit() -> None:

@@ -28,15 +28,20 @@ INFERENCE_BYTES = 2**30
 """Bytes that the distinct batches of inference may take together, as float32."""
 
 
+def inference_turns(batch: int, shape: tuple[int, ...]) -> int:
+    """How many distinct batches of images of `shape` take turns: eight, fewer where they are large."""
+    size = batch * int(np.prod(shape)) * 4
+    fewest, most = INFERENCE_BATCHES
+    return max(fewest, min(most, INFERENCE_BYTES // size))
+
+
 def inference_batches(seed: int, n: int, batch: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Samples of the batches that calls take in turn, int64 [k, batch], of n images of `shape`.
 
     Eight of them, fewer where they would be large. No two are equal, even where the images are fewer than the
     batch and come again.
     """
-    size = batch * int(np.prod(shape)) * 4
-    fewest, most = INFERENCE_BATCHES
-    k = max(fewest, min(most, INFERENCE_BYTES // size))
+    k = inference_turns(batch, shape)
     apart = batch if k * batch <= n else max(1, n // k)
     places = np.arange(k)[:, None] * apart + np.arange(batch)
     rows: NDArray[np.int64] = epoch_order(seed, 0, n)[places % n]
