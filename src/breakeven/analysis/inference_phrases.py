@@ -78,7 +78,8 @@ def _doubt(whole: FactorFinding) -> str:
     if why is None:
         return ""
     shared = why.startswith("something else")
-    return f": {phrases.DISTURBED if shared else f'no verdict, {why}'}"
+    said = phrases.DISTURBED if shared else f"no verdict, {why.removesuffix(', no verdict')}"
+    return f": {said}"
 
 
 def _parts(finding: GainFinding) -> str:
