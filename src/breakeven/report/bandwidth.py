@@ -67,7 +67,6 @@ def bandwidth(understanding: Understanding, names: Names) -> Section | None:
     note = NOTE + (f" Limits, above which a number is refused: {'; '.join(limits)}." if limits else "")
     return Section(
         key="bandwidth", title="Bandwidth by the size of a copy", note=clean(note), table=table, chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )  # fmt: skip
 
 

@@ -97,8 +97,7 @@ def ratios(understanding: Understanding, names: Names) -> Section | None:
         "n counts the pairs of processes."
     )
     chart = ratio_chart(understanding.ratios, names)
-    alt = chart.alt_text if chart else ""
-    return Section(key="ratios", title="Ratios", note=note, table=table, chart=chart, alt_text=alt)
+    return Section(key="ratios", title="Ratios", note=note, table=table, chart=chart)
 
 
 def scale(understanding: Understanding, names: Names) -> Section | None:
@@ -128,7 +127,6 @@ def scale(understanding: Understanding, names: Names) -> Section | None:
         note=note if table else "",
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )
 
 

@@ -44,7 +44,6 @@ def break_even(understanding: Understanding, names: Names) -> Section | None:
         note=note,
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )
 
 
@@ -151,7 +150,6 @@ def cores(understanding: Understanding, names: Names) -> Section | None:
         note=note,
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )
 
 

@@ -110,7 +110,6 @@ def frontier(understanding: Understanding, names: Names) -> Section | None:
         note=clean(note),
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )
 
 

@@ -45,7 +45,6 @@ def saturation(understanding: Understanding, names: Names) -> Section | None:
         note=note,
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )
 
 

@@ -44,7 +44,6 @@ def gains(understanding: Understanding, names: Names) -> Section | None:
         note=note,
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )
 
 

@@ -56,10 +56,7 @@ def ladder(understanding: Understanding, names: Names) -> Section | None:
         "Over the best before: where a step wins over one that was not the fastest so far."
     )
     chart = ladder_chart(found, names, by_place(understanding))
-    alt = chart.alt_text if chart else ""
-    return Section(
-        key="ladder", title="The ladder of tunings", note=note, table=table, chart=chart, alt_text=alt
-    )
+    return Section(key="ladder", title="The ladder of tunings", note=note, table=table, chart=chart)
 
 
 def best(understanding: Understanding, names: Names) -> Section | None:

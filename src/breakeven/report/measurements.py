@@ -3,7 +3,6 @@
 Knows nothing about ratios. A case appears in a section only if it has something to say there.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from breakeven.analysis.findings import CaseFinding, CeilingFinding, ShareFinding, Understanding
@@ -186,11 +185,8 @@ def work(understanding: Understanding, names: Names) -> Section | None:
             " Of ceiling: as a share of the fastest matrix product measured here at the precision that ran."
         )
     shown = [c for c in understanding.cases if c.step_point_s or c.step_s]
-    section = _section("work", "Work and energy", note, columns, cells, shown, names)
     chart = _energy_chart(shown, names)
-    return (
-        dataclasses.replace(section, chart=chart, alt_text=chart.alt_text) if section and chart else section
-    )
+    return _section("work", "Work and energy", note, columns, cells, shown, names, chart=chart)
 
 
 def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
@@ -314,8 +310,7 @@ def _section(
     table = build_table([*names.columns, *columns], rows)
     if table is None:
         return None
-    alt = chart.alt_text if chart else ""
-    return Section(key=key, title=title, note=note, table=table, chart=chart, alt_text=alt, detail=detail)
+    return Section(key=key, title=title, note=note, table=table, chart=chart, detail=detail)
 
 
 def _trains(case: CaseFinding) -> bool:

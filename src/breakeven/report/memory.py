@@ -47,7 +47,6 @@ def memory(understanding: Understanding, names: Names) -> Section | None:
     chart = amounts_chart("memory", "Peaks of memory", told, shown, panels, names, timed=False)
     return Section(
         key="memory", title="Memory", note=NOTE, table=table, chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )  # fmt: skip
 
 

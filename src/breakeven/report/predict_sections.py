@@ -107,7 +107,7 @@ def _expected(found: Prediction) -> list[Section]:
             )
     if made:
         chart = _chart(found)
-        made[0] = dataclasses.replace(made[0], note=EXPECTED, chart=chart, alt_text=chart.alt_text)
+        made[0] = dataclasses.replace(made[0], note=EXPECTED, chart=chart)
     return made
 
 
@@ -338,7 +338,7 @@ def _by_device(found: Prediction) -> Section | None:
     chart = _errors_chart([ours, *naive])
     return Section(
         key="devices", title="Device by device", table=build_table(columns, rows), chart=chart,
-        alt_text=chart.alt_text, detail=True,
+        detail=True,
     )  # fmt: skip
 
 

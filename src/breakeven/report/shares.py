@@ -51,7 +51,6 @@ def where_time_goes(understanding: Understanding, names: Names) -> Section | Non
         note=READING + RULES,
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
     )
 
 
@@ -85,7 +84,6 @@ def bounds(understanding: Understanding, names: Names) -> Section | None:
         note=note,
         table=table,
         chart=chart,
-        alt_text=chart.alt_text if chart else "",
         detail=True,
     )
 

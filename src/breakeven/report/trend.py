@@ -135,7 +135,7 @@ def _curves(found: Trend) -> Section:
         "a fit to the boards before 2016 on those from then on."
     )
     chart = _chart(found)
-    return Section(key="curves", title="Curves", note=note, table=table, chart=chart, alt_text=chart.alt_text)
+    return Section(key="curves", title="Curves", note=note, table=table, chart=chart)
 
 
 def _above(value: float) -> Cell:

@@ -81,7 +81,6 @@ class Section:
     note: str = ""
     table: Table | None = None
     chart: Chart | None = None
-    alt_text: str = ""
     detail: bool = False
 
 
