@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from breakeven.analysis.findings import CaseFinding
-from breakeven.report.doubts import doubt, explained
-from breakeven.report.drawing import COLOURS, WIDTH, data
+from breakeven.report.doubts import PALE, doubt, explained
+from breakeven.report.drawing import WIDTH, data, series
 from breakeven.report.names import Names, naming
 from breakeven.report.view import Cell, Chart, Value, clean
 
 MOST_CASES = 40
 """More bars have no place on a page; the table filters and sorts them."""
 ROW_HEIGHT = 18
-HOLLOW = 0.35
+FAINT = 0.35
 """Opacity of a bar that is doubtful."""
 
-Amount = Callable[[CaseFinding], tuple[float | None, Cell]]
-"""What a case has of one meaning, and its cell in the table."""
+Amount = Callable[[CaseFinding], Cell]
+"""What a case has of one meaning, as a table shows it: the number to sort by is the bar's."""
 
 
 def amounts_chart(
@@ -46,7 +46,7 @@ def amounts_chart(
         kind="amounts",
         name=name,
         title=title,
-        subtitle=explained(values, axis).replace("Hollow:", "Pale:"),
+        subtitle=explained(values, axis, PALE),
         alt_text=f"Bars from zero, one a case: {', '.join(panels)}. The table below holds every number.",
         values=values,
         devices=devices,
@@ -57,17 +57,16 @@ def _marks(
     panel: str, of: Amount, cases: Sequence[CaseFinding], names: Names, timed: bool
 ) -> Iterator[Mapping[str, Value]]:
     for case in cases:
-        amount, cell = of(case)
-        if amount is None:
+        cell = of(case)
+        if cell.sort is None:
             continue
-        named = [text for cell in naming(case, names) if (text := cell.text)]
+        named = [one.text for one in naming(case, names) if one.text]
         yield {
             "panel": clean(panel),
             "case": clean(", ".join(named)) or clean(case.case.work.model),
             "device": names.devices[case.device_label],
-            "amount": amount,
+            "amount": cell.sort,
             "shown": cell.text,
-            "conditions": cell.note,
             **doubt(case.flags if timed else ()),
         }
 
@@ -79,23 +78,16 @@ def draw(alt: Any, chart: Chart) -> Any:
     cases = list(dict.fromkeys(value["case"] for value in chart.values))
     y = alt.Y("case:N", title=None, sort=cases, axis=alt.Axis(labelLimit=320))
     x = alt.X("amount:Q", title=None, axis=None, scale=alt.Scale(zero=True, padding=0))
-    domain = list(chart.devices)
-    colour = alt.Color(
-        "device:N",
-        title="device",
-        legend=alt.Legend() if len(domain) > 1 else None,
-        scale=alt.Scale(domain=domain, range=[COLOURS[i % len(COLOURS)] for i in range(len(domain))]),
-    )
-    pale = alt.condition("datum.sure === 'no'", alt.value(HOLLOW), alt.value(1))
+    colour, _, _ = series(alt, "device", chart.devices, filled=True)
+    pale = alt.condition("datum.sure === 'no'", alt.value(FAINT), alt.value(1))
     layers = [
         alt.Chart().mark_bar().encode(x=x, y=y, color=colour, opacity=pale, tooltip=tooltip),
         alt.Chart().mark_text(align="left", dx=5, fontSize=11).encode(x=x, y=y, text="shown:N"),
     ]
     size = {"width": WIDTH - 200, "height": alt.Step(ROW_HEIGHT)}
-    panels = {
-        str(value["panel"]): [v for v in chart.values if v["panel"] == value["panel"]]
-        for value in chart.values
-    }
+    panels: dict[str, list[Mapping[str, Value]]] = {}
+    for value in chart.values:
+        panels.setdefault(str(value["panel"]), []).append(value)
     drawn = [alt.layer(*layers, data=data(alt, rows)).properties(**size) for rows in panels.values()]
     if len(drawn) < 2:
         return drawn[0]

@@ -10,7 +10,9 @@ from breakeven.report.view import Value, clean
 
 DOUBTFUL = frozenset({"not_converged", "contended", "throttled", "not_interleaved", "unchecked"})
 """Flags that make a mark hollow; any other is in its tooltip alone."""
-HOLLOW = "Hollow: not converged, disturbed, or no verdict; its tooltip names the flags."
+_TOLD = "not converged, disturbed, or no verdict; its tooltip names the flags."
+HOLLOW, PALE = f"Hollow: {_TOLD}", f"Pale: {_TOLD}"
+"""What a doubtful mark looks like: a point, and a bar from zero."""
 
 Cases = Mapping[tuple[str, str | None], CaseFinding]
 
@@ -21,9 +23,9 @@ def doubt(flags: Sequence[str], *, known: bool = True) -> dict[str, Value]:
     return {"flags": clean(", ".join(flags)) or "none", "sure": "yes" if sure else "no"}
 
 
-def explained(marks: Iterable[Mapping[str, Value]], subtitle: str = "") -> str:
-    """The subtitle, with what a hollow mark means where there is one."""
-    told = HOLLOW if any(mark.get("sure") == "no" for mark in marks) else ""
+def explained(marks: Iterable[Mapping[str, Value]], subtitle: str = "", look: str = HOLLOW) -> str:
+    """The subtitle, with what a doubtful mark looks like where there is one."""
+    told = look if any(mark.get("sure") == "no" for mark in marks) else ""
     return " ".join(filter(None, [subtitle, told]))
 
 

@@ -60,7 +60,7 @@ def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
         "low": r.ratio.low if r.ratio else None,
         "high": r.ratio.high if r.ratio else None,
         "shown": cell.text,
-        "conditions": _conditions(r.ratio, cell.note),
+        "conditions": cell.note,
         "pair": f"{names.devices[r.candidate_label]} against {names.devices[r.base_label]}"
         f", batch {r.batch}" + (", full run" if r.of == "full" else ""),
         "base": clean(f"{r.tuning_base}, {r.precision_base}"),
@@ -70,11 +70,6 @@ def _ratio_mark(r: RatioFinding, names: Names) -> Mapping[str, Value]:
         "verdict": verdict_words(r),
         **doubt(r.flags, known=r.verdict is not None),
     }
-
-
-def _conditions(interval: Interval | None, note: str) -> str:
-    """What stands behind the bounds that the words show; why there is none."""
-    return words.behind(interval) if interval else note
 
 
 def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
@@ -103,18 +98,14 @@ def ratio_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
 
 def scale_chart(ratios: Sequence[RatioFinding], names: Names) -> Chart | None:
     """The ratio against model size, where a panel has two models of known size; None where none has."""
-    panels: dict[object, list[tuple[RatioFinding, Mapping[str, Value]]]] = {}
-    for ratio in _known(ratios):
-        if ratio.parameters:
-            mark = _ratio_mark(ratio, names)
-            panels.setdefault(mark["pair"], []).append((ratio, mark))
-    kept = [
-        one for panel in panels.values() if len({r.model for r, _ in panel}) >= FEWEST_MODELS for one in panel
-    ]
+    made = [(r, _ratio_mark(r, names)) for r in _known(ratios) if r.parameters]
+    models: dict[object, set[str]] = {}
+    for r, mark in made:
+        models.setdefault(mark["pair"], set()).add(r.model)
+    kept = [(r, mark) for r, mark in made if len(models[mark["pair"]]) >= FEWEST_MODELS]
     if not kept:
         return None
-    sized = [ratio for ratio, _ in kept]
-    tunings = tuple(map(_legend, tunings_of(sized)))
+    tunings = tuple(map(_legend, tunings_of([r for r, _ in kept])))
     alt = (
         f"Speed-up against the number of parameters, both on logarithmic axes, one line for each of "
         f"{words.joined(tunings)}, each with a band for its interval. The tables hold every number."
@@ -177,6 +168,7 @@ def _batch_marks(
         "tuning": clean(f.tuning_name),
         "pair": f"{clean(f.model)}: {names.devices[f.candidate_label]} against {names.devices[f.base_label]}",
     }
+    shown = [words.ratio(_interval(p, f.processes), p.ratio) for p in f.points]
     marks: list[Mapping[str, Value]] = [
         {
             **same,
@@ -185,14 +177,12 @@ def _batch_marks(
             "ratio": p.ratio,
             "low": p.low,
             "high": p.high,
-            "shown": f"{_with_bounds(p, f.processes)} at batch {p.name}",
-            "conditions": "no interval"
-            if p.low is None or p.high is None
-            else f"95 % interval, n = {f.processes}",
+            "shown": f"{cell.text} at batch {p.name}",
+            "conditions": cell.note,
             "verdict": {1: "faster", 0: "cannot be told", -1: "slower"}[p.side],
             **doubts(p),
         }
-        for p in f.points
+        for p, cell in zip(f.points, shown, strict=True)
     ]
     if f.answer == "between" and f.at is not None:
         bounds = {"from": f.low or f.after, "to": f.high or f.before}
@@ -209,11 +199,10 @@ def _batch_marks(
     return marks
 
 
-def _with_bounds(p: CurvePoint, n: int) -> str:
-    """The ratio as the tables have it: no more digits than its interval supports."""
+def _interval(p: CurvePoint, n: int) -> Interval | None:
     if p.low is None or p.high is None:
-        return words.ratio(None, p.ratio).text
-    return words.ratio(Interval(low=p.low, high=p.high, estimate=p.ratio, confidence=0.95, n=n)).text
+        return None
+    return Interval(low=p.low, high=p.high, estimate=p.ratio, confidence=0.95, n=n)
 
 
 def _between(f: BreakEvenFinding) -> str:

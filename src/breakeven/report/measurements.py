@@ -192,10 +192,9 @@ def work(understanding: Understanding, names: Names) -> Section | None:
 def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
     """Energy by sample, which batches do not change as they change a step's."""
 
-    def of(c: CaseFinding) -> tuple[float | None, Cell]:
+    def of(c: CaseFinding) -> Cell:
         joules = c.energy_j_per_step
-        each = None if joules is None else joules / c.case.work.batch
-        return each, words.joules(each)
+        return words.joules(None if joules is None else joules / c.case.work.batch)
 
     known = [c for c in cases if c.energy_j_per_step is not None]
     told = "Energy a sample; idle power included."

@@ -22,6 +22,7 @@ DRAWN = (RESIDENT, ALLOCATED, RESERVED)
 def memory(understanding: Understanding, names: Names) -> Section | None:
     """The peaks of memory by name, those of one meaning side by side."""
     kinds = _kinds(understanding)
+    shown = [c for c in understanding.cases if c.memory_mib]
     rows = [
         (
             *naming(c, names),
@@ -34,13 +35,11 @@ def memory(understanding: Understanding, names: Names) -> Section | None:
                 for kind in kinds
             ),
         )
-        for c in understanding.cases
-        if c.memory_mib
+        for c in shown
     ]
     table = build_table([*names.columns, *(number(_plain(kind)) for kind in kinds)], rows)
     if table is None:
         return None
-    shown = [c for c in understanding.cases if c.memory_mib]
     drawn = [kind for kind in kinds if meaning_of(kind) in DRAWN and "cold" not in kind]
     panels = {f"{_plain(kind)} ({meaning_of(kind).name})": _of(kind) for kind in drawn}
     told = "One panel a meaning, each with its own scale."
@@ -51,7 +50,7 @@ def memory(understanding: Understanding, names: Names) -> Section | None:
 
 
 def _of(kind: str) -> Amount:
-    return lambda case: (case.memory_mib.get(kind), words.memory(case.memory_mib.get(kind)))
+    return lambda case: words.memory(case.memory_mib.get(kind))
 
 
 def meanings(understanding: Understanding, names: Names) -> Section | None:
