@@ -81,14 +81,17 @@ def _still_excluded(values: Mapping[str, Any], names: Any) -> list[Any] | None:
         return None
     kept: list[Any] = []
     for entry in excluded:
-        meant = entry.get("tuning") if isinstance(entry, Mapping) else None
-        left = [n for n in (meant if isinstance(meant, list) else [meant]) if _name_of(n) not in gone]
-        if meant is None or left:
-            kept.append(entry if meant is None else {**entry, "tuning": left})
-    return kept if kept != excluded and gone else None
+        meant = _listed(entry) if isinstance(entry, Mapping) else []
+        left = [name for name in meant if _name_of(name) not in gone]
+        if left == meant:
+            kept.append(entry)
+        elif left:
+            kept.append({**entry, "tuning": left})
+    return kept if kept != excluded else None
 
 
 def _listed(values: Mapping[str, Any]) -> list[Any]:
+    """The tunings of a document, or of what it excludes."""
     listed = values.get("tuning")
     return listed if isinstance(listed, list) else [] if listed is None else [listed]
 

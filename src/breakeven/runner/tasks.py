@@ -61,10 +61,6 @@ def _kept(name: str, source: str, entries: Sequence["DataEntry"]) -> str:
     return identity
 
 
-ANSWERING = (1, 8)
-"""Batches that answer a load: MLPerf's SingleStream asks for one sample a query, MultiStream for eight."""
-
-
 def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
     """What an inference is where its study does not say.
 
@@ -78,15 +74,18 @@ def inference(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
         names = own if whole else presets("infer")[:1]
         found["tuning"] = tuple(NamedTuning(name=name, preset=name) for name in names)
         found["runtime"] = (None,) if whole else fields["runtime"]
-    if keys.load and "batch" not in given:
-        found["batch"] = ANSWERING
     return found
+
+
+ANSWERING = (1, 8)
+"""Batches that answer a load: MLPerf's SingleStream asks for one sample a query, MultiStream for eight."""
 
 
 def images(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
     """Data and batches where a study does not say: each model gets images that it is made for.
 
-    A net that translates between domains gets one pair a step, as its paper; others the usual batch.
+    A net that translates between domains gets one pair a step, as its paper; others the usual batch, or under
+    load those that answer it.
     """
     from breakeven.workloads.models import for_imagenet, translates
 
@@ -104,11 +103,13 @@ def images(keys: "StudyKeys", fields: Mapping[str, Any]) -> dict[str, Any]:
             for name, group in groups
             if group and len(data) > 1
         ]
-    if "batch" not in given and pairs:
+    if "batch" not in given and (pairs or keys.load):
         others = tuple(name for name in models if name not in pairs)
-        found["batch"] = (*(fields["batch"] if others else ()), 1)
-        if others:
-            exclude += [{"model": pairs, "batch": fields["batch"]}, {"model": others, "batch": (1,)}]
+        usual = ANSWERING if keys.load else fields["batch"]
+        found["batch"] = tuple(dict.fromkeys([*(usual if others else ()), *((1,) if pairs else ())]))
+        if others and pairs:
+            exclude.append({"model": pairs, "batch": tuple(size for size in usual if size != 1)})
+            exclude += [] if 1 in usual else [{"model": others, "batch": (1,)}]
     return found | {"exclude": tuple(exclude)}
 
 
