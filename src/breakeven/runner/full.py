@@ -5,7 +5,6 @@ Knows nothing about sampled attempts.
 
 import re
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def run_all(session: Session) -> str | None:
     session.total = session.done + len(todo)
     session.tell("start")
     for replicate, order, planned in todo:
-        budget_s = _budget_s(session)
+        budget_s = session.budget_s()
         if session.hurry():
             return "interrupted"
         if budget_s is not None and budget_s <= 0:
@@ -47,12 +46,6 @@ def run_all(session: Session) -> str | None:
 def forget_checkpoints(folder: Path) -> None:
     """Drops saved training states: a fresh start begins at epoch 0."""
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-
-def _budget_s(session: Session) -> float | None:
-    if session.study.max_time is None:
-        return None
-    return session.study.max_time - (time.monotonic() - session.started)
 
 
 def _full_run(

@@ -4,7 +4,6 @@ Knows nothing about profilers. What they slow down is no number of a study: a pr
 """
 
 import re
-import time
 
 from breakeven.records.case import Case
 from breakeven.records.lines import RETRIED, SAMPLED, ProfileLine
@@ -26,8 +25,8 @@ def profile_all(session: Session) -> str | None:
     for number, planned in enumerate(todo, 1):
         if session.hurry():
             return "interrupted"
-        limit = session.study.max_time
-        if limit is not None and time.monotonic() - session.started > limit:
+        left = session.budget_s()
+        if left is not None and left < 0:
             return "max-time"
         session.tell("note", text=f"profiling {number} of {len(todo)}: {label(planned)}")
         close_seats(session)

@@ -56,22 +56,19 @@ def measure_round(
             return stopped
         if not _missing(session, planned.case, replicate, purpose):
             continue  # another attempt of this round settled it: out of memory, or a failed check
-        _one(session, planned, replicate, order, purpose)
-    last = session.lines[-1] if todo else None
-    # The last one of a round may be ended as well, with nothing after it that would not be begun.
-    return why_stop(session) if isinstance(last, Attempt) and last.outcome == "interrupted" else None
+        line = _one(session, planned, replicate, order, purpose)
+        if line.outcome == "interrupted":  # the last one of a round may be, with nothing after it
+            return why_stop(session)
+    return None
 
 
 def why_stop(session: Session) -> str | None:
     """Why no further process is begun, None if one is: the user's wish, or the time a study may take."""
     if session.hurry():
         return "interrupted"
-    limit = session.study.max_time
-    if limit is None:
-        return None
+    left = session.budget_s()
     # An attempt that could not end in time is not begun; the first always is, or nothing would ever be.
-    expected = max(session.spent, default=0.0)
-    return "max-time" if time.monotonic() - session.started + expected > limit else None
+    return "max-time" if left is not None and left < max(session.spent, default=0.0) else None
 
 
 def _missing(session: Session, case: Case, replicate: int, purpose: Purpose) -> bool:
@@ -89,7 +86,7 @@ def _missing(session: Session, case: Case, replicate: int, purpose: Purpose) -> 
     return False
 
 
-def _one(session: Session, planned: PlannedCase, replicate: int, order: int, purpose: Purpose) -> None:
+def _one(session: Session, planned: PlannedCase, replicate: int, order: int, purpose: Purpose) -> Attempt:
     case = planned.case
     refused = _settled_elsewhere(session, case) or _check_once(session, planned)
     started, region = time.monotonic(), SAMPLED[case.work.task]
@@ -112,6 +109,7 @@ def _one(session: Session, planned: PlannedCase, replicate: int, order: int, pur
         line = attempt_once(session, planned, replicate, order, region, request, purpose=purpose)
     session.spent.append(time.monotonic() - started)
     session.add(line, label(planned) + WHY[purpose])
+    return line
 
 
 def _settled_elsewhere(session: Session, case: Case) -> tuple[str, str] | None:

@@ -93,10 +93,15 @@ class Session:
     def tell(self, kind: Any, **values: Any) -> None:
         self.on_event(Event(kind=kind, done=self.done, total=self.total, left_s=self.left_s(), **values))
 
+    def budget_s(self) -> float | None:
+        """Seconds left of `max_time`, less than 0 once it is over; None without one."""
+        limit = self.study.max_time
+        return None if limit is None else limit - (time.monotonic() - self.started)
+
     def is_late(self) -> bool:
         """Whether `max_time` is over. What a run begins with may take longer, or it would never be done."""
-        limit = self.study.max_time
-        return limit is not None and bool(self.spent) and time.monotonic() - self.started > limit
+        left = self.budget_s()
+        return left is not None and left < 0 and bool(self.spent)
 
     def left_s(self) -> float | None:
         """Seconds left, from the mean of this run's attempts; None before the first has ended."""

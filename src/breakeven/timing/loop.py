@@ -161,9 +161,9 @@ def sample_stream(course: Course, plan: Plan, *, watch: Mapping[str, Probe] | No
         if clock() - idle_since > IDLE_NS:
             course.block()
         course.warmup = False
-        left = max(plan.steady_ns + plan.warmup_ns - (clock() - start), 1e9 * plan.min_s)
+        left = plan.steady_ns + plan.warmup_ns - (clock() - start)
         before = dict(prepared.counters())
-        tight = _steady_blocks(course, plan, max(left, plan.steady_ns), tell)
+        tight = _steady_blocks(course, plan, max(left, plan.steady_ns, 1e9 * plan.min_s), tell)
         after = dict(prepared.counters())
     return Stream(
         course=course,

@@ -33,9 +33,8 @@ class Plan:
 
     `tight` is the relative half width of the median's 95 % interval at which sampling ends, after at least
     `min_blocks` blocks and `min_s` seconds (an energy counter needs some), which may go beyond the budget.
-    `max_blocks` counts every block
-    recorded. `min_block_ns`: a block pays one fill and drain of the device's queue, about 20 us on CUDA,
-    which is 0.1 % of the default.
+    `max_blocks` counts every block recorded. `min_block_ns`: a block pays one fill and drain of the device's
+    queue, about 20 us on CUDA, which is 0.1 % of the default.
     """
 
     budget_s: float
