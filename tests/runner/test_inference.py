@@ -146,7 +146,7 @@ def test_pictures_of_the_users_are_named_by_what_they_hold(
 def test_shipped_studies_keep_precision_and_runtime_apart() -> None:
     studies = builtin_studies()
     precision, seed = studies["precision"], studies["seed-inference"]
-    assert len(precision.tuning) == 7 and len(precision.precision) == 6 and precision.data == ("photos",)
+    assert len(precision.tuning) == 8 and len(precision.precision) == 6 and precision.data == ("photos",)
     made = plan(seed, cores=16, gpus=1)
     assert not made.notes
     assert {c.case.tuning.precision for c in made.cases if c.tuning_name == "tensorrt"} == {"int8"}

@@ -49,7 +49,9 @@ def test_reasons(changes: dict[str, Any], reason: str) -> None:
     assert told is not None and reason in told
 
 
-@pytest.mark.parametrize("name", ["eager", "channels-last", "compiled", "cuda-graph", "compiled-graph"])
+@pytest.mark.parametrize(
+    "name", ["eager", "channels-last", "compiled", "cuda-graph", "fused-graph", "compiled-graph"]
+)
 def test_every_preset_of_inference_is_supported(name: str) -> None:
     tuning = preset(name, "cuda", task="infer")
     for precision in ("default", "fp32", "tf32", "fp16", "bf16"):

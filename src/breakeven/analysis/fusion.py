@@ -21,8 +21,10 @@ PLAINNESS = {
     "eager": 0,
     "tf.function": 1,
     "cuda-graph": 1,
+    "fused": 2,
     "xla": 2,
     "jit": 2,
+    "cuda-graph+fused": 3,
 }
 """From operation by operation to compiled. `compile:MODE` is 2, captured too it is 3."""
 FRAMEWORKS = tuple(naming.EXECUTIONS)

@@ -75,7 +75,8 @@ class Tuning:
     """How the work is driven. None: the setting does not apply here (see `applicable`).
 
     `execution` is `eager`, `cuda-graph`, `compile:MODE` or `cuda-graph+compile:MODE` (compiled, then
-    captured); of a runtime that is given a whole net, `session`, or `session:PROVIDER`; of tensorflow
+    captured), `fused` or `cuda-graph+fused` (batch norms folded, sums and ReLUs inside cuDNN's
+    convolutions); of a runtime that is given a whole net, `session`, or `session:PROVIDER`; of tensorflow
     `tf.function`, `xla` or `eager`. Inference has
     `residency` `device` (batches lie where the net runs, and its output stays there) or `host` (a call copies
     its batch in and the output back). `calibration` is of int8: `RULE/IMAGES/ORIGIN`, such as
@@ -108,6 +109,11 @@ class Tuning:
         """The compiler's mode; None where nothing is compiled."""
         last = self.execution.split("+")[-1]
         return last.removeprefix("compile:") if last.startswith("compile:") else None
+
+    @property
+    def fused(self) -> bool:
+        """Whether convolutions do what follows them, without a compiler."""
+        return self.execution.split("+")[-1] == "fused"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

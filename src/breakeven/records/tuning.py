@@ -56,6 +56,7 @@ INFERENCE: dict[str, dict[str, object]] = {
     "channels-last": _LAST,
     "compiled": _LAST | {"execution": "compile:default"},
     "cuda-graph": _LAST | {"execution": "cuda-graph"},
+    "fused-graph": _LAST | {"execution": "cuda-graph+fused"},
     "compiled-graph": _LAST | {"execution": "cuda-graph+compile:default"},
     "onnxruntime": {"runtime": "onnxruntime", "execution": "session"},
     "tensorrt": {"runtime": "onnxruntime", "execution": "session:tensorrt"},
@@ -81,7 +82,8 @@ OWN: dict[str, Own] = {
     # images out channels last; transfers are staged in page-locked memory by XLA itself.
     "jax": Own(
         executions=dict.fromkeys(
-            ("eager", "cuda-graph", "compile:default", "cuda-graph+compile:default"), "jit"
+            ("eager", "cuda-graph", "cuda-graph+fused", "compile:default", "cuda-graph+compile:default"),
+            "jit",
         ),
         settings={"layout": "channels-last", "pinned": False, "optimizer_impl": None},
     ),
@@ -91,6 +93,7 @@ OWN: dict[str, Own] = {
         executions={
             "eager": "tf.function",
             "cuda-graph": "tf.function",
+            "cuda-graph+fused": "tf.function",
             "compile:default": "xla",
             "cuda-graph+compile:default": "xla",
         },

@@ -27,13 +27,17 @@ def run_all(session: Session) -> str | None:
     todo = [item for item in wanted if _missing(session, item[2], item[0])]
     session.total = session.done + len(todo)
     session.tell("start")
+    last_replicate = None
     for replicate, order, planned in todo:
         budget_s = session.budget_s()
         if session.hurry():
             return "interrupted"
         if budget_s is not None and budget_s <= 0:
             return "max-time"
-        close_seats(session)  # a replicate's process comes from a fresh parent
+        # As of sampled attempts: replicates of a case never share a parent, cases of a replicate do.
+        if replicate != last_replicate:
+            close_seats(session)
+            last_replicate = replicate
         line = _full_run(session, planned, replicate, order, budget_s)
         session.add(line, label(planned))
         if line.outcome == "ok":

@@ -30,6 +30,8 @@ MAX_BATCH = 1_000_000
 EXECUTIONS = (
     "eager",
     "cuda-graph",
+    "fused",
+    "cuda-graph+fused",
     "compile:default",
     "compile:reduce-overhead",
     "compile:max-autotune",

@@ -81,6 +81,13 @@ def fused(model: Model) -> Fused:
     return Fused(model=model, steps=tuple(steps), last=last, head=tuple(head))
 
 
+def readers(net: Fused, name: str) -> int:
+    """How often a value is read: by the steps, and by the head if it is the last."""
+    sources = [step.source for step in net.steps]
+    residuals = [step.residual for step in net.steps if isinstance(step, Conv)]
+    return [*sources, *residuals, net.last].count(name)
+
+
 def folded(
     weight: Array, bias: Array | None, norm: layers.BatchNorm2d, weights: Weights
 ) -> tuple[Array, Array]:

@@ -144,7 +144,7 @@ def launch_of(case: Case) -> tuple[Launch, Fusion] | str:
     if case.work.task == "train" and tuning.residency != "device":
         return "its batches are made on the host, whose speed is not the board's"
     if tuning.captured:
-        return "captured", "compiler" if tuning.compile_mode else "none"
+        return "captured", "compiler" if tuning.compile_mode or tuning.fused else "none"
     return ("compiled", "compiler") if tuning.compile_mode else ("eager", "none")
 
 

@@ -122,6 +122,7 @@ def _impossible(case: Case) -> Iterator[str]:
         "threads must be at least 1": isinstance(tuning.threads, int) and tuning.threads < 1,
         f"no execution {tuning.execution}": tuning.execution != "eager"
         and not tuning.captured
+        and not tuning.fused
         and tuning.compile_mode is None,
         "a CUDA graph exists on CUDA devices only": tuning.captured and case.device.kind != "cuda",
     }
@@ -133,6 +134,7 @@ def _impossible_training(case: Case) -> Iterator[str]:
     work, tuning = case.work, case.tuning
     translating = work.recipe is not None and work.recipe.loss == "cyclegan"
     told = {
+        "fused convolutions keep nothing for a backward pass: they are of inference": tuning.fused,
         f"no precision {tuning.precision} in training": tuning.precision not in PRECISIONS,
         "training needs a recipe": work.recipe is None,
         "a captured step of two updates in turn is not built yet": translating and tuning.captured,
@@ -156,6 +158,8 @@ def _impossible_inference(case: Case) -> Iterator[str]:
     told = {
         f"no precision {tuning.precision}": tuning.precision not in (*PRECISIONS, "int8"),
         "inference has no recipe": case.work.recipe is not None,
+        "fused convolutions are cuDNN's: they need a CUDA device": tuning.fused
+        and case.device.kind != "cuda",
         "INT8 layers are kernels on a CPU only once compiled: set execution to compile:default": int8
         and case.device.kind == "cpu"
         and tuning.compile_mode is None,
@@ -163,24 +167,33 @@ def _impossible_inference(case: Case) -> Iterator[str]:
     yield from (reason for reason, holds in told.items() if holds)
     if int8 and case.device.kind == "cuda":
         yield from _impossible_int8_on_cuda(case)
+    if tuning.fused:
+        yield from _no_steps(case, "fused convolutions")
 
 
 def _impossible_int8_on_cuda(case: Case) -> Iterator[str]:
     """What cuDNN's INT8 convolutions, which are all that torch has on CUDA devices, do not do."""
-    from breakeven.errors import UserError
-    from breakeven.workloads import fused, models
-
-    work, tuning = case.work, case.tuning
+    tuning = case.tuning
     told = {
         "INT8 on CUDA is cuDNN's, not the compiler's: set execution to eager or cuda-graph": (
             tuning.compile_mode is not None
         ),
+        "INT8 on CUDA is fused already: set execution to eager or cuda-graph": tuning.fused,
         "INT8 convolutions of cuDNN are channels last: set layout to channels-last": tuning.layout
         != "channels-last",
         "INT8 on CUDA takes the first plan of cuDNN's heuristics: set autotune to false": tuning.autotune,
     }
     yield from (reason for reason, holds in told.items() if holds)
+    yield from _no_steps(case, "INT8 on CUDA")
+
+
+def _no_steps(case: Case, what: str) -> Iterator[str]:
+    """Why the net is no list of fused steps, if it is none."""
+    from breakeven.errors import UserError
+    from breakeven.workloads import fused, models
+
+    work = case.work
     try:
         fused.fused(models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape))
     except UserError as error:
-        yield f"INT8 on CUDA: {error}"
+        yield f"{what}: {error}"

@@ -1,4 +1,4 @@
-"""One call of inference as its tuning drives it: eager, compiled, captured, or compiled and captured.
+"""One call of inference as its tuning drives it: eager, fused, compiled, and captured or not.
 
 Knows nothing about checks or the protocol of runtimes. A call takes the next of a few distinct batches. With
 `residency` device they lie where the net runs, in its type and layout, and the output stays there; with host
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from breakeven.records.case import Case
-from breakeven.runtimes.torch import int8_cuda, nets, place, precision, quantized
+from breakeven.runtimes.torch import fused, int8_cuda, nets, place, precision, quantized
 from breakeven.runtimes.torch.compiled import compiled, freezing, noting_caches
 from breakeven.runtimes.torch.session import memory_format, set_up
 from breakeven.runtimes.torch.training import Seen
@@ -123,6 +123,8 @@ def build(case: Case) -> Session:
         run = integers
     elif tuning.precision == "int8":
         run, facts["quantized"] = quantized.quantized(case, net, layout)
+    elif tuning.fused:
+        run = fused.fused_net(model, weights, device, dtype, layout)
     # Placed as data on the host are, in float32: a call's copy in has nothing to convert.
     resident = tuning.residency == "device"
     batches = tuple(

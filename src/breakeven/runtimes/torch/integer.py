@@ -73,7 +73,7 @@ class Integer:
         else:
             x = own.float() * scale
         for node in head:
-            x = _headed(node, self.head, x)
+            x = headed(node, self.head, x)
         return x
 
 
@@ -203,7 +203,7 @@ def _plain(step: fused.Conv, weights: Weights, device: torch.device) -> Convolve
     return convolve
 
 
-def _headed(node: layers.Leaf, own: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def headed(node: layers.Leaf, own: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     match node:
         case layers.AdaptiveAvgPool2d():
             return x.mean((2, 3), keepdim=True)
