@@ -166,7 +166,7 @@ def _warnings(understanding: Understanding) -> tuple[str, ...]:
 
     def line(q: QualityFinding) -> str:
         counted = f" ({q.cases} of {totals.get(q.source, whole)} cases)"
-        text = q.text if q.flag in ("not_run", "torn") else q.text + counted
+        text = q.text if q.flag in ("not_run", "torn", "unread") else q.text + counted
         return f"{marks[q.source]}: {text}" if q.source in marks else text
 
     return tuple(clean(line(q)) for q in understanding.quality if q.flag != "simulated")

@@ -49,13 +49,10 @@ def quality(understanding: Understanding, names: Names) -> Section | None:
             said(q.flag),
             said(marks[q.source]) if q.source in marks else absent(),
             said(q.text),
-            Cell(text=str(q.cases), sort=q.cases, evidence=q.evidence),
+            Cell(text=str(q.cases), sort=q.cases, evidence=q.evidence) if q.cases else absent(),
         )
         for q in understanding.quality
     ]
-    if understanding.torn:
-        told = said("The last line of the file was cut off and left out.")
-        rows.append((said("torn"), absent(), told, absent()))
     columns = [label("flag"), label("file"), Column(name="what it means here"), number("cases")]
     table = build_table(columns, rows)
     return Section(key="quality", title="How far to trust this", table=table) if table else None
