@@ -54,7 +54,7 @@ def test_r43_a_torn_last_line_is_forgiven_and_nothing_else_unsaid(
     assert any("line 2 of the file cannot be read (not JSON): left out" in q.text for q in found.quality)
     with pytest.raises(UserError, match="line 2 is damaged"):  # a run adds to what it can read, or to nothing
         file.read_whole(path)
-    with pytest.raises(UserError, match="a gate decides on whole files only: .* line 2 is damaged"):
+    with pytest.raises(UserError, match=r"a gate decides on whole files only: .* line 2 is damaged"):
         compare(damaged, file_of(*lines), fail_if_slower=0.05)
 
 

@@ -226,9 +226,7 @@ def _read_lines(file: Iterable[bytes], source: str) -> Results:
             torn = True
     if unread and not lines:
         first = unread[0]
-        raise UserError(
-            f"{source}: line {first.number} is damaged ({first.why}), or this is no results file"
-        )
+        raise UserError(f"{source}: line {first.number} is damaged ({first.why}), or this is no results file")
     return Results(path=source, lines=tuple(lines), torn=torn, unread=tuple(unread))
 
 

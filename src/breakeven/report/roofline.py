@@ -10,7 +10,7 @@ from typing import Any
 from breakeven.analysis.findings import CaseFinding, ShareFinding
 from breakeven.report import words
 from breakeven.report.doubts import doubt, explained
-from breakeven.report.drawing import WIDTH, log_axis, paged, points, series
+from breakeven.report.drawing import WIDTH, log_axis, paged, points, series, tips
 from breakeven.report.names import Names, tuning_of, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 from breakeven.units import format_duration
@@ -110,11 +110,11 @@ def draw(alt: Any, chart: Chart) -> Any:
         "a step": "step:N", "interval": "conditions:N", "rate": "shown:N", "bound by": "bound:N",
         "flags": "flags:N",
     }  # fmt: skip
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     roof, step = (alt.Chart().transform_filter(f"datum.mark == '{mark}'") for mark in ("roof", "step"))
     layers = [
         roof.mark_line(strokeWidth=1.6, color="#7F7F7F").encode(x=x, y=y),
-        *points(alt, step, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, step, x=x, y=y, color=colour, shape=shape, **told),
         *(
             step.transform_filter(f"datum.side == '{side}'")
             .mark_text(align=align, dx=dx, fontSize=11)
