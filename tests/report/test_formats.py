@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from breakeven.analysis.findings import Understanding
+from breakeven.analysis.findings import Understanding, UnfinishedRun
 from breakeven.errors import UserError
 from breakeven.report import PICTURES, SUFFIXES, build, document, text, write
 from breakeven.report import view as v
@@ -256,6 +256,39 @@ def test_why_a_cell_is_empty_stands_below(understanding: Understanding) -> None:
         "interval: one process (1 of 11 rows)",
         "bound by: 5 steps take too long: parts need an attempt of 33 s (1 of 11 rows)",
     )
+
+
+def test_reasons_that_differ_in_their_numbers_alone_are_one() -> None:
+    """Ten windows of ten lengths are one reason; quantiles of different columns are told apart."""
+    columns = [v.label("case"), v.number("energy"), v.number("p90"), v.number("p99")]
+    rows = [
+        (
+            v.said(f"c{n}"), v.absent(f"window {n}50 ms is too short" if n else "no counter"),
+            v.absent("90 % takes 29"), v.absent("99 % takes 299") if n % 2 else v.said("1"),
+        )
+        for n in range(4)
+    ]  # fmt: skip
+    table = v.build_table(columns, rows)
+    assert table is not None and table.missing == (
+        "energy: no counter (1 of 4 rows)",
+        "energy: window 150 ms is too short (3 of 4 rows; the numbers are of the first)",
+        "p90: 90 % takes 29 (every row)",
+        "p99: 99 % takes 299 (2 of 4 rows)",
+    )
+    assert [row[1].note for row in rows][2] == "window 250 ms is too short"  # a cell keeps its own
+
+
+def test_an_unfinished_run_has_its_row(understanding: Understanding) -> None:
+    run = UnfinishedRun(
+        replicate=1, epochs=4, of=10, seconds=8.0, accuracy=0.875, ended="interrupted", evidence=("x/y",)
+    )
+    cases = (dataclasses.replace(understanding.cases[0], unfinished=(run,)), *understanding.cases[1:])
+    found = build(dataclasses.replace(understanding, cases=cases))
+    (section,) = (s for s in found.sections if s.key == "unfinished")
+    assert section.table is not None
+    (row,) = section.table.rows
+    assert [c.text for c in row[-5:]] == ["4 of 10", "8.0 s", "2.0 s", "87.5 %", "interrupted"]
+    assert row[-4].evidence == ("x/y",)
 
 
 def test_cpu_times_are_called_orientation_and_gpu_times_are_not(understanding: Understanding) -> None:

@@ -77,6 +77,7 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     profile.cost,
     measurements.runs,
     measurements.full,
+    measurements.unfinished,
     measurements.accuracy,
     comparisons.parity,
     measurements.work,
