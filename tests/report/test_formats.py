@@ -50,6 +50,25 @@ def test_wrapping_loses_nothing_but_spaces(words: str, width: int) -> None:
 
 def test_a_long_name_breaks_at_its_marks() -> None:
     assert wrapped("models/resnet18-cifar.py:Net", 14) == ["models/", "resnet18-", "cifar.py:Net"]
+    name = "_MklNativeConv2DBackpropFilterWithBias"
+    assert wrapped(name, 18) == ["_MklNative", "Conv2DBackprop", "FilterWithBias"]
+
+
+def test_the_longest_texts_get_the_room() -> None:
+    """A name keeps its line; of the others each is wrapped to about as many lines."""
+    columns = [v.label("number"), v.Column(name="short"), v.Column(name="long")]
+    words = "pages of the process in host memory: libraries, data, weights and activations"
+    table = v.build_table(
+        columns, [(v.said("allocated peak cold"), v.said("device, allocated"), v.said(words))]
+    )
+    assert table is not None
+    section = v.Section(key="s", title="t", table=table)
+    found = v.Report(title="", banner=None, badge="", facts=(), sentences=(), sections=(section,))
+    assert text(found, width=80).splitlines()[-3:] == [
+        "number               short           long",
+        "allocated peak cold  device,         pages of the process in host memory:",
+        "                     allocated       libraries, data, weights and activations",
+    ]
 
 
 def test_numbers_are_never_cut(understanding: Understanding) -> None:

@@ -36,6 +36,8 @@ from breakeven.report.view import Report, Section, clean
 if TYPE_CHECKING:
     from breakeven.analysis.published import PublishedFindings
 
+APART = {"ladder": "model", "ratios": "model", "samples": "model", "shares": "group"}
+"""Kinds of chart with a drawing for each value of a field, whose heading it is -> that field."""
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
@@ -124,9 +126,9 @@ def build(
         badge=badge,
         facts=_facts(understanding, names),
         common=", ".join(names.common),
-        sentences=(
-            *_hidden(understanding),
-            *(clean(s) for s in _sentences(understanding) if not (banner and s.startswith("SIMULATED"))),
+        before=_hidden(understanding),
+        sentences=tuple(
+            clean(s) for s in _sentences(understanding) if not (banner and s.startswith("SIMULATED"))
         ),
         sections=tuple(
             _labelled(section, badge, understanding) for section in sections if section is not None
@@ -190,6 +192,10 @@ def _labelled(section: Section, badge: str, understanding: Understanding) -> Sec
     if section.chart is None:
         return section
     chart = section.chart
+    groups = {str(value[APART[chart.kind]]) for value in chart.values} if chart.kind in APART else set()
+    if len(groups) == 1 and len({c.case.work.model for c in understanding.cases}) > 1:
+        # A drawing alone has no heading: whose it is stands below the title.
+        chart = dataclasses.replace(chart, subtitle=f"{groups.pop()}. {chart.subtitle}".strip())
     if badge:
         chart = dataclasses.replace(chart, title=f"{chart.title} ({badge})")
     told = machines.described(understanding)

@@ -78,13 +78,17 @@ def factors(alt: Any, chart: Chart) -> Any:
     }  # fmt: skip
     told = tips(alt, fields)
     known = [float(value["times"]) for value in chart.values if value["times"]]
+    legend = alt.Legend(format=".2~r", gradientLength=160)
     scale = alt.Scale(type="log", scheme="blues", domain=[min(known), max(max(known), 1.01 * min(known))])
     bright = max(known) ** SWITCH * min(known) ** (1 - SWITCH)
     ink = alt.condition(f"datum.times > {bright}", alt.value("white"), alt.value("black"))
     cells = alt.Chart().transform_filter("isValid(datum.times)")
     layers = [
         cells.mark_rect(stroke="white").encode(
-            x=x, y=y, **told, color=alt.Color("times:Q", title="times the base's rate", scale=scale)
+            x=x,
+            y=y,
+            **told,
+            color=alt.Color("times:Q", title="times the base's rate", scale=scale, legend=legend),
         ),
         cells.mark_text(dy=-7, fontSize=12, fontWeight="bold").encode(x=x, y=y, text="label:N", color=ink),
         cells.mark_text(dy=8, fontSize=10).encode(x=x, y=y, text="below:N", color=ink),

@@ -88,7 +88,10 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything a reader gets. `banner`: None unless simulated; `common`: what holds for every case."""
+    """Everything a reader gets. `banner`: None unless simulated; `common`: what holds for every case.
+
+    `before`: what the verdict, the first sentence, knows nothing of; it stands before it and is none.
+    """
 
     title: str
     banner: str | None
@@ -99,6 +102,7 @@ class Report:
     footnotes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     common: str = ""
+    before: tuple[str, ...] = ()
 
     @property
     def charts(self) -> tuple[Chart, ...]:
