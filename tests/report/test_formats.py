@@ -8,6 +8,7 @@ import io
 import json
 import re
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from breakeven.errors import UserError
 from breakeven.report import PICTURES, SUFFIXES, build, document, text, write
 from breakeven.report import view as v
 from breakeven.report.csv import sheet
-from breakeven.report.html import page
+from breakeven.report.html import page, whole
 from breakeven.report.markdown import escape, markdown
 from breakeven.report.names import short_devices
 from breakeven.report.pictures import pictures
@@ -295,6 +296,28 @@ def test_reasons_that_differ_in_their_numbers_alone_are_one() -> None:
         "p99: 99 % takes 299 (2 of 4 rows)",
     )
     assert [row[1].note for row in rows][2] == "window 250 ms is too short"  # a cell keeps its own
+
+
+@given(st.text(max_size=60) | st.text(alphabet="x [],-1", max_size=40))
+def test_a_sentence_is_kept_whole_and_escaped(sentence: str) -> None:
+    made = whole(sentence)
+    assert unescape(re.sub(r"</?span[^>]*>", "", made)).replace("\u00a0", " ") == sentence.replace(
+        "\u00a0", " "
+    )
+
+
+def test_an_interval_is_never_broken() -> None:
+    assert whole("resnet-18 is 6x [4, 8] as fast") == (
+        '<span class="whole">resnet-18</span> is 6x\u00a0[4,\u00a08] as fast'
+    )
+
+
+def test_a_drawing_alone_says_whose_it_is(understanding: Understanding) -> None:
+    """One model of three has shares: without a heading of its own its bars could be of any."""
+    one = tuple(s for s in understanding.shares if s.case_id == understanding.shares[0].case_id)
+    found = build(dataclasses.replace(understanding, shares=one))
+    (chart,) = (c for c in found.charts if c.kind == "shares")
+    assert chart.subtitle.startswith(f"{chart.values[0]['group']}.")
 
 
 def test_an_unfinished_run_has_its_row(understanding: Understanding) -> None:

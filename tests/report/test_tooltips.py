@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -109,7 +110,7 @@ def test_what_is_heard_of_a_ratio() -> None:
 def test_a_drawing_has_no_row_without_a_mark() -> None:
     """The other net has one tuning of three: it gets one row, and the names of its own."""
     rows = [("small", "a"), ("small", "b"), ("small", "c"), ("large", "b")]
-    values = tuple(
+    values: tuple[dict[str, str | float], ...] = tuple(
         {"model": model, "tuning": tuning, "device": "cpu", "ms": 2.0, "shown": "2 ms", "flags": "none"}
         for model, tuning in rows
     )
@@ -123,6 +124,8 @@ def test_a_drawing_has_no_row_without_a_mark() -> None:
     # One scale, its numbers below the last.
     axes = [part["layer"][0]["encoding"]["x"]["axis"] for part in drawn]
     assert [axis.get("labels") for axis in axes] == [False, None]
+    alike = dataclasses.replace(made, values=values[1::2])
+    assert "facet" in charts.spec(alike)  # of equal rows one specification does for all
     pytest.importorskip("vl_convert")
     labels = heard(charts.svg(made), "axis")
     assert [x for x in labels if x.startswith("Y-axis")] == [

@@ -239,7 +239,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             for sign, align, dx, dy in (("===", "left", 9, 9), ("!==", "right", -7, -9))
         ),
     ]
-    return stacked(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(alt, layers, chart.values, "model", row="row", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _slowest(chart: Chart) -> str:
@@ -325,7 +325,7 @@ def _ratios(alt: Any, chart: Chart) -> Any:
         *points(alt, x=x, y=y, color=colour, shape=shape, **tips(alt, RATIO_TIPS)),
         rule(alt, "x"),
     ]
-    return stacked(alt, layers, values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(alt, layers, values, "model", row="tuning", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _samples(alt: Any, chart: Chart) -> Any:
@@ -346,7 +346,7 @@ def _samples(alt: Any, chart: Chart) -> Any:
             **tips(alt, fields),
         )
     )
-    return stacked(alt, [mark], chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(alt, [mark], chart.values, "model", row="tuning", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _shares(alt: Any, chart: Chart) -> Any:
@@ -377,4 +377,6 @@ def _shares(alt: Any, chart: Chart) -> Any:
         numbers.encode(x="middle:Q", y=y, text="shown:N", color=ink, **told),
         bound.encode(x=alt.datum(1), y=y, text="bound:N"),
     ]
-    return stacked(alt, layers, chart.values, "group", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(
+        alt, layers, chart.values, "group", row="tuning", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT)
+    )

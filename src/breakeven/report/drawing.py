@@ -25,6 +25,8 @@ STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 1.75, 2, 2.5, 3, 3
 """Lines of a logarithmic axis within a power of ten, the widest first: the first with enough of them."""
 FEWEST_TICKS = 3
 WIDTH = 640
+MOST_STACKED = 24
+"""More drawings would each repeat the whole specification."""
 AIR = 1.2
 FAR = 4.0
 """Times beyond the estimates of a chart up to which intervals are drawn."""
@@ -195,16 +197,18 @@ def paged(
 
 
 def stacked(
-    alt: Any, layers: Sequence[Any], values: Sequence[Mapping[str, Any]], field: str, **size: Any
+    alt: Any, layers: Sequence[Any], values: Sequence[Mapping[str, Any]], field: str, row: str, **size: Any
 ) -> Any:
-    """As `paged`, of drawings with a row for each name: each has the rows of its own marks and no empty ones.
+    """As `paged`, of drawings with a row for each value of `row`: each has those of its own marks.
 
-    Facets share their rows. The drawings share one scale, and the last one has its numbers.
+    Facets share their rows: where these differ the drawings stand one below the other, on one scale, and the
+    last one has its numbers. (Of facets with rows of their own Vega-Lite warns that it doubts their height.)
     """
     groups: dict[Any, list[Mapping[str, Any]]] = {}
     for value in values:
         groups.setdefault(value[field], []).append(value)
-    if len(groups) < 2:
+    rows = {frozenset(value[row] for value in marks) for marks in groups.values()}
+    if len(rows) < 2 or len(groups) > MOST_STACKED:
         return paged(alt, layers, values, field, **size)
     last = list(groups)[-1]
     drawn = [

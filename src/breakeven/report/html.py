@@ -123,7 +123,8 @@ def rows_of(table: Table, anchors: Mapping[tuple[str, ...], str]) -> str:
             sort = "" if cell.sort is None else f' data-sort="{escaped(str(cell.sort))}"'
             title = title_of(cell)
             told = f' title="{escaped(title)}"' if title else ""
-            text = escaped(cell.text)
+            # A name may break after its marks, on a phone: not_converged.
+            text = escaped(cell.text).replace("_", "_<wbr>")
             if cell.evidence and anchor:
                 text = f'<a class="line" href="#{escaped(anchor)}">{text}</a>'
             out.append(f'<{tag} class="{looks}"{sort}{told}>{text}</{tag[:2]}>')

@@ -154,15 +154,20 @@ def _widths(table: Table, columns: Sequence[int], width: int) -> list[int]:
     while _total(widths) > width and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1
     natural = [_natural(table, index) for index in columns]
-    for place in (place for place, index in enumerate(columns) if table.columns[index].key):
-        room = width - _total(widths)
+    texts = [p for p, i in enumerate(columns) if not (table.columns[i].key or table.columns[i].numeric)]
+    numbers = [p for p, i in enumerate(columns) if table.columns[i].numeric]
+
+    def widen(place: int, most: int) -> None:
+        room = min(most, width - _total(widths))
         widths[place] += max(0, min(room, natural[place] - widths[place]))
-    for _ in range(width - _total(widths)):
-        # One cell to the column that wraps most.
-        place = max(range(len(widths)), key=lambda place: natural[place] / widths[place])
-        if natural[place] <= widths[place]:
-            break
-        widths[place] += 1
+
+    for place in (p for p, i in enumerate(columns) if table.columns[i].key):
+        widen(place, width)
+    for _ in range(width if texts else 0):
+        # A cell at a time to the text that wraps most.
+        widen(max(texts, key=lambda place: natural[place] / widths[place]), 1)
+    for place in numbers:
+        widen(place, width)
     return widths
 
 

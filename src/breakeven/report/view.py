@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 MISSING = "-"
-NUMBER = re.compile(r"\d[\d.,]*")
+NUMBER = re.compile(r"(?<![A-Za-z\d.,])\d[\d.,]*")
+"""Not the one in a name: fp16 is another reason than fp32."""
 Sort = float | str | None
 Value = str | float | int | None
 
