@@ -75,8 +75,14 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
     for case, _ in sorted(inside, key=lambda pair: pair[1].flops_per_byte or 0.0):
         model = clean(case.case.work.model)
         fastest[model] = max(fastest.get(model, 0.0), case.tflop_per_s or 0.0)
-    # Names lean outwards, those of neighbours a little up and down: they may be as fast.
-    left, above = list(fastest)[: (len(fastest) + 1) // 2], list(fastest)[::2]
+    # Names lean outwards, on each side those of the faster half a little up and the others down.
+    half = (len(fastest) + 1) // 2
+    left, right = list(fastest)[:half], list(fastest)[half:]
+    above = [
+        model
+        for side in (left, right)
+        for model in sorted(side, key=lambda model: -fastest[model])[: (len(side) + 1) // 2]
+    ]
     for case, found in inside:
         model, rate = clean(case.case.work.model), case.tflop_per_s or 0.0
         roof = min(peak, slope * (found.flops_per_byte or 0.0))
