@@ -244,6 +244,27 @@ def test_a_resumed_run_is_joined_and_judges_nothing() -> None:
     assert case.accuracies == (0.95,)
 
 
+def test_a_run_without_an_end_shows_its_epochs_and_judges_nothing() -> None:
+    """Two epochs, one more by the next process, then out of memory; replicate 1 ended and is none of them."""
+    first = full(CASE, epochs=[0, 1], train_s=1.0, outcome="interrupted", reason="stopped")
+    second = full(
+        CASE, epochs=[2], train_s=2.0, accuracy=0.95, attempt=1, continues=first.attempt_id, outcome="timeout"
+    )
+    anew = full(CASE, epochs=[], attempt=2, outcome="error", reason="no such file")
+    (case,) = understood(spread(CASE, 20.0), first, second, anew, full(CASE, 1, train_s=9.0)).cases
+    (run,) = case.unfinished
+    assert (run.replicate, run.epochs, run.of, run.accuracy, run.ended) == (0, 3, 3, 0.95, "timeout")
+    assert run.seconds == pytest.approx(2 * 1.1 + 2.1)
+    assert run.evidence == (first.attempt_id, second.attempt_id)
+    assert len(case.full_points_s) == 1 and case.accuracies == (0.9,)
+    # Once it has ended, its total and its accuracy say it.
+    end = full(CASE, epochs=[2], attempt=3, continues=first.attempt_id)
+    assert understood(spread(CASE, 20.0), first, end).cases[0].unfinished == ()
+    synthetic = full(a_case(data="synthetic"), epochs=[0], outcome="interrupted")
+    (case,) = understood(synthetic).cases
+    assert [run.accuracy for run in case.unfinished] == [None]
+
+
 def test_a_run_whose_beginning_is_lost_has_no_total() -> None:
     (case,) = understood(full(CASE, epochs=[2], attempt=1, continues="gone")).cases
     assert case.full_points_s == ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -421,3 +423,20 @@ def test_when_each_side_was_measured_is_shown() -> None:
         s.startswith("Processes of one case began on different days: simple-cnn;") for s in found.sentences
     )
     assert found.measured[1] in written(found, Path("a.md"))
+
+
+def test_a_comparison_is_a_page_and_a_sheet_too() -> None:
+    """Every case in a sheet; the page has the chart, its table, and a hostile name as text."""
+    new = result(dict(zip(CASES, (12.0, 20.0, 40.0), strict=True)), seed=1, path="<b>new")
+    found = compare(result(PLAIN), new, fail_if_slower=0.05)
+    rows = list(csv.DictReader(io.StringIO(written(found, Path("a.csv")))))
+    assert [row["model"] for row in rows] == [row.case.work.model for row in found.cases]
+    for row, case in zip(rows, found.cases, strict=True):
+        assert case.ratio is not None and float(row["ratio"]) == case.ratio.estimate
+        assert row["fails"] == str(case.fails).lower() and row["confirmed"] == "false"
+    pytest.importorskip("altair")
+    page = written(found, Path("a.html"))
+    assert "<b>new" not in page and "&lt;b&gt;new" in page
+    assert 'data-chart="cases"' in page and 'id="cases-table"' in page
+    with pytest.raises(UserError, match=r"written as \.html, \.md, \.txt, \.csv, \.json, not '.svg'"):
+        written(found, Path("a.svg"))

@@ -6,10 +6,13 @@ import itertools
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from breakeven.analysis import understand
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.phrases import signed, two_lines
+from breakeven.analysis.reasons import in_words
 from breakeven.analysis.sentences import MOST
 from breakeven.records.canonical import to_json
 from breakeven.records.case import Tuning
@@ -212,6 +215,36 @@ def test_quality_lines() -> None:
         ("torn", 0, "the last line of the file was cut off (a crash while writing) and is left out"),
     ]
     assert found.torn and found.attempts == len(lines)
+
+
+def test_what_was_stopped_is_no_failure() -> None:
+    """An interrupted attempt beside a number is none; alone it is why there is no number."""
+    lines = [an_attempt(CPU, 3, outcome="interrupted"), *jitter("cpu", 76.0)]
+    assert "failed_attempts" not in {q.flag for q in understood(lines).quality}
+    alone = understood(an_attempt(CPU, outcome="interrupted"))
+    assert "no number: 1 interrupted" in {q.text for q in alone.quality}
+
+
+def test_a_found_mapping_is_told_in_words() -> None:
+    told = in_words(
+        "as_eager: asked {'loss': 1e-05, 'worst': 0.9}, found {'loss': 6.229010829e-07, 'worst': 1.7732}"
+    )
+    assert told == "as_eager: asked loss 1e-05, worst 0.9, found loss 6.2e-07, worst 1.8"
+    nested = "found {'conv': {'bits': 23, 'shape': [1, 3]}, 'matmul': {'bits': 10}}"
+    assert in_words(nested) == "found conv (bits 23, shape 1 x 3), matmul (bits 10)"
+    for text in (
+        "CUDA out of memory {see log}",
+        "{}",
+        "{'a': __import__('os')}",
+        "{'a': {'b': {'c': 1}}}",
+        "",
+    ):
+        assert in_words(text) == text or "c 1" in in_words(text)
+
+
+@given(st.text(max_size=60) | st.text(alphabet="{}'ab: ,1.", max_size=40))
+def test_any_reason_has_words(text: str) -> None:
+    assert isinstance(in_words(text), str)
 
 
 def test_an_oom_is_an_answer_and_no_failure() -> None:

@@ -15,7 +15,9 @@ import pytest
 import breakeven
 from analysis.conftest import a_case, file_of, sampled, spread, understood
 from breakeven import api
+from breakeven.analysis import understand
 from breakeven.analysis.advise import advise
+from breakeven.analysis.compare import compare
 from breakeven.errors import UserError
 from breakeven.records import file
 from breakeven.records.lines import Attempt, Block, Epoch
@@ -27,7 +29,7 @@ from .worlds import QUIET, in_a_child, sim_case
 SOURCE = Path(breakeven.__file__).parent
 
 
-def test_r43_a_torn_last_line_is_forgiven_and_nothing_else(
+def test_r43_a_torn_last_line_is_forgiven_and_nothing_else_unsaid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / file.NAME
@@ -46,8 +48,14 @@ def test_r43_a_torn_last_line_is_forgiven_and_nothing_else(
     results = file.read(path)
     assert results.torn and list(results.lines) == lines
     path.write_bytes(whole.replace(b"\n", b"\nGARBAGE\n", 1))
-    with pytest.raises(UserError, match="line 2 is damaged"):
-        file.read(path)
+    damaged = file.read(path)
+    assert list(damaged.lines) == lines and [line.number for line in damaged.unread] == [2]
+    found = understand([damaged])
+    assert any("line 2 of the file cannot be read (not JSON): left out" in q.text for q in found.quality)
+    with pytest.raises(UserError, match="line 2 is damaged"):  # a run adds to what it can read, or to nothing
+        file.read_whole(path)
+    with pytest.raises(UserError, match=r"a gate decides on whole files only: .* line 2 is damaged"):
+        compare(damaged, file_of(*lines), fail_if_slower=0.05)
 
 
 @pytest.mark.slow

@@ -194,12 +194,50 @@ def test_a_last_line_that_only_lacks_its_newline_is_kept(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "damage", [b"\x00\xff", b"{}", b'{"kind":"attempt"}', b'{"kind":"nonsense","schema":"1.0"}']
 )
-def test_damage_in_the_middle_is_refused_with_its_line_number(tmp_path: Path, damage: bytes) -> None:
+def test_damage_in_the_middle_is_left_out_by_number_and_refused_by_who_goes_on(
+    tmp_path: Path, damage: bytes
+) -> None:
     path = tmp_path / file.NAME
     path.write_bytes(file.encode(LINES[0]) + damage + b"\n" + file.encode(LINES[1]))
+    results = file.read(path)
+    assert results.lines == (LINES[0], LINES[1]) and not results.torn
+    ((number, why),) = ((line.number, line.why) for line in results.unread)
+    assert number == 2
+    assert file.left_out(results.unread, "x") == f"line 2 of x cannot be read ({why}): left out"
     with pytest.raises(UserError, match="line 2 is damaged") as error:
+        file.read_whole(path)
+    assert "\n" not in str(error.value) and "--fresh" in str(error.value)
+
+
+def test_a_file_without_one_record_is_no_results_file(tmp_path: Path) -> None:
+    path = tmp_path / file.NAME
+    path.write_bytes(b"name,value\n" * 40)
+    with pytest.raises(UserError, match=r"line 1 is damaged \(not JSON\), or this is no results file"):
         file.read(path)
-    assert "\n" not in str(error.value)
+
+
+@given(st.lists(st.none() | st.binary(max_size=40).filter(lambda b: b"\n" not in b), min_size=1, max_size=12))
+def test_of_any_damage_the_good_lines_stay_and_every_other_is_counted(pieces: list[bytes | None]) -> None:
+    """None: a good line. What is told names every damaged line, and nothing else; blank lines are none."""
+    good = file.encode(LINES[0])
+    bad = [n for n, piece in enumerate(pieces, start=1) if piece is not None and piece.strip()]
+    data = b"".join(good if piece is None else piece + b"\n" for piece in pieces)
+    if None not in pieces:
+        if bad:
+            with pytest.raises(UserError):
+                file.read_text(data, "x")
+        return
+    results = file.read_text(data, "x")
+    assert results.lines == (LINES[0],) * pieces.count(None)
+    assert [line.number for line in results.unread] == bad
+
+
+def test_many_damaged_lines_are_one_line_of_words() -> None:
+    unread = [file.Unread(number=n, why=f"why {n % 4}") for n in range(3, 12)]
+    assert file.left_out(unread, "f") == (
+        "lines 3, 4, 5, 6, 7 and 4 more of f cannot be read (why 3; why 0; ...): left out"
+    )
+    assert file.left_out(unread[:2], "f") == "lines 3 and 4 of f cannot be read (why 3; why 0): left out"
 
 
 @pytest.mark.parametrize(("old", "new"), [(b'"ns":5000', b'"ns":-5'), (b'"n_steps":2', b'"n_steps":0')])
@@ -216,8 +254,10 @@ def test_a_call_that_took_no_time_is_refused_in_one_line(tmp_path: Path, calls: 
     assert b'"calls_ns":[5,6,7]' in good
     where = tmp_path / file.NAME
     where.write_bytes(good + good.replace(b"[5,6,7]", calls.encode()) + good)
+    results = file.read(where)
+    assert len(results.lines) == 2
     with pytest.raises(UserError, match=r"line 2 is damaged .*calls_ns.*: no call takes") as raised:
-        file.read(where)
+        file.read_whole(where)
     assert "\n" not in str(raised.value)
 
 

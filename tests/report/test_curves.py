@@ -164,7 +164,7 @@ def test_claims_come_by_themselves_where_rows_decide_one() -> None:
 
 def test_what_is_hidden_is_said_before_the_verdict() -> None:
     hiding = build(dataclasses.replace(found(cores()), hidden_cases=24))
-    assert hiding.sentences[0] == "24 cases of an earlier study hidden: add --all."
+    assert hiding.before[0] == "24 cases of an earlier study hidden: add --all."
     assert "hidden" not in " ".join(build(found(cores())).sentences)
 
 

@@ -92,7 +92,7 @@ def test_a_report_with_prices_says_what_a_case_costs() -> None:
         (("advise", H200, "--price", "none.yaml"), 1, "cannot read none.yaml"),
         (("compare", H200, "--by", "runtime"), 1, "one runtime of each work"),
         (("compare", H200, "results/cpu/ladder"), 1, "no case in common"),
-        (("compare", H200, "--by", "tuning", "-o", "/tmp/x.html"), 1, "written as .md, .txt, .json"),
+        (("compare", H200, "--by", "tuning", "-o", "/tmp/x.svg"), 1, "written as .html, .md, .txt"),
     ],
 )
 def test_a_wrong_command_is_one_line(words: tuple[str, ...], status: int, says: str) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from breakeven.analysis.findings import Understanding
+from breakeven.analysis.findings import Understanding, UnfinishedRun
 from breakeven.errors import UserError
 from breakeven.report import PICTURES, SUFFIXES, build, document, text, write
 from breakeven.report import view as v
 from breakeven.report.csv import sheet
-from breakeven.report.html import page
+from breakeven.report.html import page, whole
 from breakeven.report.markdown import escape, markdown
 from breakeven.report.names import short_devices
 from breakeven.report.pictures import pictures
@@ -50,6 +51,25 @@ def test_wrapping_loses_nothing_but_spaces(words: str, width: int) -> None:
 
 def test_a_long_name_breaks_at_its_marks() -> None:
     assert wrapped("models/resnet18-cifar.py:Net", 14) == ["models/", "resnet18-", "cifar.py:Net"]
+    name = "_MklNativeConv2DBackpropFilterWithBias"
+    assert wrapped(name, 18) == ["_MklNative", "Conv2DBackprop", "FilterWithBias"]
+
+
+def test_the_longest_texts_get_the_room() -> None:
+    """A name keeps its line; of the others each is wrapped to about as many lines."""
+    columns = [v.label("number"), v.Column(name="short"), v.Column(name="long")]
+    words = "pages of the process in host memory: libraries, data, weights and activations"
+    table = v.build_table(
+        columns, [(v.said("allocated peak cold"), v.said("device, allocated"), v.said(words))]
+    )
+    assert table is not None
+    section = v.Section(key="s", title="t", table=table)
+    found = v.Report(title="", banner=None, badge="", facts=(), sentences=(), sections=(section,))
+    assert text(found, width=80).splitlines()[-3:] == [
+        "number               short           long",
+        "allocated peak cold  device,         pages of the process in host memory:",
+        "                     allocated       libraries, data, weights and activations",
+    ]
 
 
 def test_numbers_are_never_cut(understanding: Understanding) -> None:
@@ -256,6 +276,61 @@ def test_why_a_cell_is_empty_stands_below(understanding: Understanding) -> None:
         "interval: one process (1 of 11 rows)",
         "bound by: 5 steps take too long: parts need an attempt of 33 s (1 of 11 rows)",
     )
+
+
+def test_reasons_that_differ_in_their_numbers_alone_are_one() -> None:
+    """Ten windows of ten lengths are one reason; quantiles of different columns are told apart."""
+    columns = [v.label("case"), v.number("energy"), v.number("p90"), v.number("p99")]
+    rows = [
+        (
+            v.said(f"c{n}"), v.absent(f"window {n}50 ms is too short" if n else "no counter"),
+            v.absent("90 % takes 29"), v.absent("99 % takes 299") if n % 2 else v.said("1"),
+        )
+        for n in range(4)
+    ]  # fmt: skip
+    table = v.build_table(columns, rows)
+    assert table is not None and table.missing == (
+        "energy: no counter (1 of 4 rows)",
+        "energy: window 150 ms is too short (3 of 4 rows; the numbers are of the first)",
+        "p90: 90 % takes 29 (every row)",
+        "p99: 99 % takes 299 (2 of 4 rows)",
+    )
+    assert [row[1].note for row in rows][2] == "window 250 ms is too short"  # a cell keeps its own
+
+
+@given(st.text(max_size=60) | st.text(alphabet="x [],-1", max_size=40))
+def test_a_sentence_is_kept_whole_and_escaped(sentence: str) -> None:
+    made = whole(sentence)
+    assert unescape(re.sub(r"</?span[^>]*>", "", made)).replace("\u00a0", " ") == sentence.replace(
+        "\u00a0", " "
+    )
+
+
+def test_an_interval_is_never_broken() -> None:
+    assert whole("resnet-18 is 6x [4, 8] as fast") == (
+        '<span class="whole">resnet-18</span> is 6x\u00a0[4,\u00a08] as fast'
+    )
+
+
+def test_a_drawing_alone_says_whose_it_is(understanding: Understanding) -> None:
+    """One model of three has shares: without a heading of its own its bars could be of any."""
+    one = tuple(s for s in understanding.shares if s.case_id == understanding.shares[0].case_id)
+    found = build(dataclasses.replace(understanding, shares=one))
+    (chart,) = (c for c in found.charts if c.kind == "shares")
+    assert chart.subtitle.startswith(f"{chart.values[0]['group']}.")
+
+
+def test_an_unfinished_run_has_its_row(understanding: Understanding) -> None:
+    run = UnfinishedRun(
+        replicate=1, epochs=4, of=10, seconds=8.0, accuracy=0.875, ended="interrupted", evidence=("x/y",)
+    )
+    cases = (dataclasses.replace(understanding.cases[0], unfinished=(run,)), *understanding.cases[1:])
+    found = build(dataclasses.replace(understanding, cases=cases))
+    (section,) = (s for s in found.sections if s.key == "unfinished")
+    assert section.table is not None
+    (row,) = section.table.rows
+    assert [c.text for c in row[-5:]] == ["4 of 10", "8.0 s", "2.0 s", "87.5 %", "interrupted"]
+    assert row[-4].evidence == ("x/y",)
 
 
 def test_cpu_times_are_called_orientation_and_gpu_times_are_not(understanding: Understanding) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from breakeven.analysis.findings import Understanding
 from breakeven.records.file import read
 from breakeven.report import Report, build, charts
 from breakeven.report.doubts import HOLLOW, doubt
+from breakeven.report.view import Chart
 
 pytest.importorskip("altair")
 
@@ -60,6 +64,74 @@ def test_words_in_a_bar_of_shares_tell_what_the_bar_tells(reports: list[Report])
     chart = next(c for report in reports for c in report.charts if c.kind == "shares")
     drawn = [m for m in _marks(charts.spec(chart)) if m["encoding"].get("text", {}).get("field") == "shown"]
     assert drawn and all("tooltip" in m["encoding"] for m in drawn)
+
+
+def heard(drawn: str, kind: str = "") -> list[str]:
+    """What a screen reader is told of the marks of a drawing: those of one kind, or all."""
+    tags = [tag for tag in re.findall(r"<[^<>]*aria-label[^<>]*>", drawn)]
+    found = [
+        [re.findall(rf'{name}="([^"]*)"', tag)[0] for name in ("aria-roledescription", "aria-label")]
+        for tag in tags
+    ]
+    told = {"axis", "legend", "title", "subtitle", "group"}
+    return [unescape(label) for role, label in found if role == kind or (not kind and role not in told)]
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_a_screen_reader_hears_words_and_no_field(reports: list[Report], kind: str) -> None:
+    chart = next(c for report in reports for c in report.charts if c.kind == kind)
+    pytest.importorskip("vl_convert")
+    said = heard(charts.svg(chart))
+    marks = [v for v in chart.values if v.get("mark", "step") in ("step", "ratio", "crossing")]
+    assert len(said) == len(marks)  # each once: lines, bands and words beside a mark are silent
+    for label in said:
+        assert not re.search(r"\w+: [-\d]|\d\.\d{4}|datum|null|undefined|\w_\w", label), label
+    shown = [str(v["shown"]) for v in marks]
+    assert all(any(words in label for label in said) for words in shown)
+
+
+def test_what_is_heard_of_a_ratio() -> None:
+    """The words of one mark, of each kind of value: flags without underscores, nothing of what is missing."""
+    mark = {
+        "model": "net", "shown": "2x [1, 4]", "conditions": "95 % interval, n = 3", "verdict": None,
+        "pair": "", "base": "a_b", "flags": "not_steady, x", "tuning": "t", "ratio": 2.0, "sure": "yes",
+    }  # fmt: skip
+    plain = {**mark, "flags": "none", "base": "c"}
+    made = Chart(
+        kind="ratios", name="r", title="t", alt_text="a", values=(mark, plain), tunings=("t",)
+    )  # fmt: skip
+    pytest.importorskip("vl_convert")
+    assert heard(charts.svg(made)) == [
+        "net, speed-up 2x [1, 4], 95 % interval, n = 3, base a_b, flags not steady, x",
+        "net, speed-up 2x [1, 4], 95 % interval, n = 3, base c",
+    ]
+
+
+def test_a_drawing_has_no_row_without_a_mark() -> None:
+    """The other net has one tuning of three: it gets one row, and the names of its own."""
+    rows = [("small", "a"), ("small", "b"), ("small", "c"), ("large", "b")]
+    values: tuple[dict[str, str | float], ...] = tuple(
+        {"model": model, "tuning": tuning, "device": "cpu", "ms": 2.0, "shown": "2 ms", "flags": "none"}
+        for model, tuning in rows
+    )
+    made = Chart(
+        kind="samples", name="s", title="t", alt_text="a", values=values, tunings=tuple("abc"),
+        devices=("cpu",),
+    )  # fmt: skip
+    drawn = charts.spec(made)["vconcat"]
+    assert [part["title"]["text"] for part in drawn] == ["small", "large"]
+    assert [[v["tuning"] for v in part["data"]["values"]] for part in drawn] == [["a", "b", "c"], ["b"]]
+    # One scale, its numbers below the last.
+    axes = [part["layer"][0]["encoding"]["x"]["axis"] for part in drawn]
+    assert [axis.get("labels") for axis in axes] == [False, None]
+    alike = dataclasses.replace(made, values=values[1::2])
+    assert "facet" in charts.spec(alike)  # of equal rows one specification does for all
+    pytest.importorskip("vl_convert")
+    labels = heard(charts.svg(made), "axis")
+    assert [x for x in labels if x.startswith("Y-axis")] == [
+        "Y-axis for a discrete scale with 3 values: a, b, c",
+        "Y-axis for a discrete scale with 1 value: b",
+    ]
 
 
 def test_what_is_not_converged_or_has_no_verdict_is_hollow(understanding: Understanding) -> None:

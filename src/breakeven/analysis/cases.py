@@ -26,7 +26,8 @@ from breakeven.analysis.processes import (
     processes_of,
     region_of,
 )
-from breakeven.analysis.runs import Run, runs_of, totals_of
+from breakeven.analysis.reasons import in_words
+from breakeven.analysis.runs import Run, runs_of, totals_of, unfinished_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check, Load
@@ -135,7 +136,9 @@ def _measured(
     limits: Limits,
     looks: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> Measured:
-    refuted = next((f"{c.outcome}: {c.reason}" for c in checks if c.outcome in REFUTING), None)
+    refuted = next(
+        (f"{c.outcome}: {in_words(c.reason or '')}" for c in checks if c.outcome in REFUTING), None
+    )
     everything, why = processes_of(attempts)
     runs = tuple(runs_of(attempts))
     light = _light(attempts, checks, main_unit(everything), runs, limits)
@@ -166,6 +169,7 @@ def _measured(
         flag_counts=flags,
         unit=entering[0].fingerprint_id if entering else None,
         evidence=_evidence(used, runs) or tuple(a.attempt_id for a in attempts),
+        unfinished=() if refuted else tuple(unfinished_of(attempts)),
     )
     return Measured(
         finding=finding,
@@ -227,7 +231,7 @@ def _failure(attempts: Sequence[Attempt]) -> str | None:
         return None
     outcome = failed.most_common(1)[0][0]
     reason = next((a.reason for a in reversed(attempts) if a.outcome == outcome and a.reason), None)
-    return f"{outcome}: {reason}" if reason else outcome
+    return f"{outcome}: {in_words(reason)}" if reason else outcome
 
 
 def _flags(

@@ -16,7 +16,7 @@ from breakeven.analysis.compare_rows import drafts_of, settled
 from breakeven.analysis.compare_sides import SAME_LINES, OneSide, names_of, one_side
 from breakeven.analysis.ratios import MARGIN
 from breakeven.errors import UserError
-from breakeven.records.file import Results
+from breakeven.records.file import Results, damage
 
 
 def compare(
@@ -40,6 +40,9 @@ def compare(
         raise UserError(
             "--across-machines compares machines: a slower one is no regression, so it has no gate"
         )
+    if fail_if_slower is not None and (damaged := [r for r in (base, new) if r.unread]):
+        # The line may be the slow process that would have failed it.
+        raise UserError(f"a gate decides on whole files only: {damage(damaged[0])}")
     a, b = (one_side(results, show_all=show_all) for results in (base, new))
     both = [key for key in b.cases if key in a.cases and (only is None or key in only)]
     if not both:

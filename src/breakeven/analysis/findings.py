@@ -18,6 +18,23 @@ from breakeven.stats import Interval, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UnfinishedRun:
+    """A full run without its end: what of its epochs is on file. Seconds of training and evaluation.
+
+    `epochs` of `of` are done; `accuracy` is that after the last of them; `ended` says how it stopped. Nothing
+    of it enters a total, a forecast's error or the case's accuracy.
+    """
+
+    replicate: int
+    epochs: int
+    of: int | None
+    seconds: float
+    accuracy: float | None
+    ended: str
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseFinding:
     """One case over all its processes. Times in seconds, rates in samples or TFLOP a second, memory in MiB.
 
@@ -79,6 +96,7 @@ class CaseFinding:
     share_of_ceiling: float | None = None
     unit: str | None = None
     ceiling_evidence: tuple[str, ...] = ()
+    unfinished: tuple[UnfinishedRun, ...] = ()
 
 
 Contrast = Literal["tuning", "best", "best-any", "mixed"]

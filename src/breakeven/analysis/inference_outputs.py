@@ -9,6 +9,7 @@ from typing import Any
 
 from breakeven.analysis.inference_findings import Outputs
 from breakeven.analysis.processes import Process
+from breakeven.analysis.reasons import in_words
 from breakeven.records.case import Case
 from breakeven.records.lines import Check
 from breakeven.records.selection import REFUTING
@@ -26,7 +27,7 @@ def outputs_of(case: Case, checks: Sequence[Check], used: Sequence[Process]) -> 
     found: dict[str, Any] = {}
     for check in mine:
         found |= check.checks
-    failed = next((f"{c.outcome}: {c.reason}" for c in mine if c.outcome in REFUTING), None)
+    failed = next((f"{c.outcome}: {in_words(c.reason or '')}" for c in mine if c.outcome in REFUTING), None)
     failed = failed or next((_words(name, one) for name, one in found.items() if _missed(one)), None)
     right = next((p.attempt.accuracy for p in used if p.attempt.accuracy is not None), None)
     accuracy = _number(found.get(ACCURACY), SHARES)
@@ -61,7 +62,8 @@ def _missed(one: Any) -> bool:
 
 def _words(name: str, one: Mapping[str, Any]) -> str:
     note = one.get("note")
-    return f"{name}: {note}" if note else f"{name}: asked {one.get('asked')}, found {one.get('found')}"
+    told = note or in_words(f"asked {one.get('asked')}, found {one.get('found')}")
+    return f"{name}: {told}"
 
 
 def _number(one: Any, keys: Sequence[str]) -> float | None:

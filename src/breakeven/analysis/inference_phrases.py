@@ -11,6 +11,7 @@ from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.inference_findings import (
     FactorFinding,
     FrontierFinding,
+    FrontierPoint,
     GainFinding,
     Inference,
     LaterFinding,
@@ -158,6 +159,11 @@ def _frontiers(found: Inference, cases: Sequence[CaseFinding]) -> Iterator[str]:
             yield frontier(one, {c.case_id: c for c in cases})
 
 
+def _rate(point: FrontierPoint) -> str:
+    """Three digits, as the table has it."""
+    return f"{float(f'{point.images_per_s:.3g}'):,.10g}"
+
+
 def frontier(finding: FrontierFinding, cases: dict[str, CaseFinding]) -> str:
     """Both ends of the frontier."""
     first, last = finding.points[0], max(finding.points, key=lambda p: p.images_per_s)
@@ -166,7 +172,7 @@ def frontier(finding: FrontierFinding, cases: dict[str, CaseFinding]) -> str:
         case = cases[point.case_id]
         name = f"{without_numerics(case.tuning_name)} {case.case.tuning.precision}"
         what = f"{name} at batch {point.batch}"
-        figure = format_duration(point.call_s) if aim == "latency" else f"{point.images_per_s:,.0f} images/s"
+        figure = format_duration(point.call_s) if aim == "latency" else f"{_rate(point)} images/s"
         ends.append(f"for {aim} {what} ({figure})")
     where = f"{len(finding.points)} of {finding.candidates} cases on {short(finding.device_label)}"
     return phrases.cut(f"{where} are beaten by none; {ends[0]}, {ends[1]}")

@@ -13,7 +13,7 @@ from breakeven.analysis.verdicts import judged, overruled
 from breakeven.records.blocks import as_columns
 from breakeven.records.canonical import ID_LENGTH, digest
 from breakeven.records.case import Case
-from breakeven.records.file import Results
+from breakeven.records.file import Results, left_out
 from breakeven.records.lines import Attempt, Check, Fingerprint, Load
 
 LOWER: Mapping[str, frozenset[str]] = {
@@ -35,7 +35,7 @@ JITTER = 5
 
 def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
     """The results without the lines that contradict themselves or each other, and what was left out."""
-    left_out: dict[str, list[Attempt]] = {}
+    doubted: dict[str, list[Attempt]] = {}
     kept: list[Attempt] = []
     seen: dict[str, Attempt] = {}
     parents: dict[tuple[str, str, str], Attempt] = {}
@@ -48,7 +48,7 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
         if fault is None:
             kept.append(attempt)
         elif fault:
-            left_out.setdefault(fault, []).append(attempt)
+            doubted.setdefault(fault, []).append(attempt)
     loads, loads_out = _loads(results.loads)
     checks = [judged(check) for check in results.checks]
     others = (*(line for line in results.lines if not isinstance(line, Attempt | Load | Check)), *checks)
@@ -59,7 +59,7 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
             cases=len({a.case_id for a in attempts}),
             evidence=tuple(a.attempt_id for a in attempts),
         )
-        for fault, attempts in left_out.items()
+        for fault, attempts in doubted.items()
     ]
     findings += [
         QualityFinding(
@@ -72,13 +72,15 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
     ]
     findings += overruled(list(results.checks), checks)
     findings += _edited(results.fingerprints)
+    if results.unread:
+        findings.append(QualityFinding(flag="unread", text=left_out(results.unread, "the file"), cases=0))
     return dataclasses.replace(results, lines=(*others, *kept, *loads)), findings
 
 
 def _loads(lines: Iterable[Load]) -> tuple[list[Load], dict[str, list[Load]]]:
     """The load lines that may be believed in their order, and the others by why not."""
     kept: list[Load] = []
-    left_out: dict[str, list[Load]] = {}
+    doubted: dict[str, list[Load]] = {}
     seen: dict[str, Load] = {}
     parents: dict[tuple[str, ...], Load] = {}
     told: dict[tuple[object, ...], Load] = {}
@@ -90,8 +92,8 @@ def _loads(lines: Iterable[Load]) -> tuple[list[Load], dict[str, list[Load]]]:
         if fault is None:
             kept.append(line)
         elif fault:
-            left_out.setdefault(fault, []).append(line)
-    return kept, left_out
+            doubted.setdefault(fault, []).append(line)
+    return kept, doubted
 
 
 def _repeated(line: Load, seen: dict[str, Load]) -> str | None:

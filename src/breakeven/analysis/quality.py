@@ -6,7 +6,7 @@ Knows nothing about how a flag was found out.
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from breakeven.analysis.findings import CaseFinding, QualityFinding
+from breakeven.analysis.findings import CaseFinding, QualityFinding, RatioFinding
 from breakeven.records.lines import Outcome
 
 # Flag -> what it means to a reader. The order is that of the findings: the worst first.
@@ -33,6 +33,8 @@ MEANINGS = {
 }
 EXPECTED: frozenset[Outcome] = frozenset({"oom", "unsupported"})
 """Outcomes that answer the question (it does not fit, it does not exist) instead of failing."""
+STOPPED: frozenset[Outcome] = frozenset({"ok", "interrupted"})
+"""Outcomes that are no failure beside a number."""
 
 
 def quality_of(
@@ -43,20 +45,22 @@ def quality_of(
     hosts: Collection[str | None] = (),
     starved: Collection[str] = (),
     versions: Sequence[str] = (),
+    ratios: Sequence[RatioFinding] = (),
 ) -> list[QualityFinding]:
     """All that should be read beside the numbers. `missing`: cases of the study without any attempt.
 
     `hosts`: ids of cases on a GPU whose host's CPU is not known. `starved`: of those on an accelerator that
-    wait for input. `versions` of this tool that measured.
+    wait for input. `versions` of this tool that measured. `ratios` whose sides may not stand together.
     """
-    found = _flagged(cases)
+    found = _flagged(cases, ratios)
     failed = [case for case in cases if not case.processes]
     if failed:
         text = f"no number: {_endings(failed)}"
         found.append(_finding("failed", text, failed))
-    recovered = [case for case in cases if case.processes and set(case.outcomes) - {"ok"}]
+    # Stopped by its user: it was run again, or stands with the runs that have no end.
+    recovered = [case for case in cases if case.processes and set(case.outcomes) - STOPPED]
     if recovered:
-        text = f"numbers, but attempts failed too: {_endings(recovered)}"
+        text = f"numbers, but attempts failed too: {_endings(recovered, STOPPED)}"
         found.append(_finding("failed_attempts", text, recovered))
     single = [case for case in cases if case.processes == 1]
     if single:
@@ -89,11 +93,16 @@ def failures(cases: Sequence[CaseFinding]) -> list[CaseFinding]:
     return [case for case in cases if not case.processes and set(case.outcomes) - EXPECTED]
 
 
-def _flagged(cases: Sequence[CaseFinding]) -> list[QualityFinding]:
+def _flagged(cases: Sequence[CaseFinding], ratios: Sequence[RatioFinding]) -> list[QualityFinding]:
+    apart = {side for r in ratios if r.apart for side in (r.base_id, r.candidate_id)}
     flags = dict.fromkeys([*MEANINGS, *(flag for case in cases for flag in case.flags)])
     found = []
     for flag in flags:
-        touched = [case for case in cases if flag in case.flags]
+        touched = [
+            case
+            for case in cases
+            if flag in case.flags or (flag == "not_interleaved" and case.case_id in apart)
+        ]
         if touched:
             meaning = MEANINGS.get(flag, f"flagged {flag.replace('_', ' ')}")
             found.append(_finding(flag, meaning, touched))
@@ -105,9 +114,9 @@ def _finding(flag: str, text: str, cases: Sequence[CaseFinding]) -> QualityFindi
     return QualityFinding(flag=flag, text=text, cases=len(cases), evidence=evidence)
 
 
-def _endings(cases: Sequence[CaseFinding]) -> str:
+def _endings(cases: Sequence[CaseFinding], but: Collection[str] = ("ok",)) -> str:
     """How often each failing outcome ended an attempt: "2 oom, 1 error"."""
     counts: Counter[str] = Counter()
     for case in cases:
-        counts.update({outcome: n for outcome, n in case.outcomes.items() if outcome != "ok"})
+        counts.update({outcome: n for outcome, n in case.outcomes.items() if outcome not in but})
     return ", ".join(f"{n} {outcome.replace('_', ' ')}" for outcome, n in counts.most_common()) or "no steps"

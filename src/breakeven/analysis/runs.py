@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from breakeven import stats
+from breakeven.analysis.findings import UnfinishedRun
 from breakeven.analysis.forecast import built_s
 from breakeven.analysis.processes import NS, Key, key_of, latest
 from breakeven.records.lines import Attempt, Epoch
@@ -39,6 +40,30 @@ def runs_of(attempts: Sequence[Attempt]) -> list[Run]:
     """The full runs of one case that ended ok, in the order of their replicates."""
     lines = [a for a in attempts if a.region == "train_run"]
     return [_run(_chain(last, lines)) for last in latest(lines)]
+
+
+def unfinished_of(attempts: Sequence[Attempt]) -> list[UnfinishedRun]:
+    """The full runs of one case without an end, as far as they came: the last of each replicate."""
+    lines = [a for a in attempts if a.region == "train_run"]
+    ended = {key_of(a) for a in lines if a.outcome == "ok"}
+    # By its last line that has epochs: a try that began anew and failed at once says nothing of them.
+    found = {key_of(a): a for a in lines if a.epochs and key_of(a) not in ended}
+    return [_unfinished(found[key], lines) for key in sorted(found, key=lambda key: (key[1], key[0] or ""))]
+
+
+def _unfinished(last: Attempt, lines: Sequence[Attempt]) -> UnfinishedRun:
+    parts = [part for part in _chain(last, lines) if part is not None]
+    epochs: Mapping[int, Epoch] = {epoch.index: epoch for part in parts for epoch in part.epochs}
+    learned = last.work.data != SYNTHETIC
+    return UnfinishedRun(
+        replicate=last.replicate,
+        epochs=len(epochs),
+        of=last.work.recipe.epochs if last.work.recipe else None,
+        seconds=sum(epoch.train_ns + (epoch.eval_ns or 0) for epoch in epochs.values()) * NS,
+        accuracy=epochs[max(epochs)].accuracy if learned else None,
+        ended=f"{last.outcome}: {last.reason}" if last.reason else last.outcome,
+        evidence=tuple(part.attempt_id for part in parts),
+    )
 
 
 def totals_of(runs: Sequence[Run]) -> dict[Key, float]:

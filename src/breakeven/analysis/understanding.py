@@ -203,6 +203,7 @@ def _file(results: Results, show_all: bool) -> _File:
                 hosts=_hostless(results, shown),
                 versions=versions,
                 starved=_starved(shown, shares),
+                ratios=ratios,
             ),
         ),
         sentences=(

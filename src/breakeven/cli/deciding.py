@@ -106,7 +106,8 @@ def compare(
     ] = False,
     show_all: All = False,
     out: Annotated[
-        Path | None, typer.Option("-o", metavar="FILE", help="Also write it: .md (GitHub), .txt or .json.")
+        Path | None,
+        typer.Option("-o", metavar="FILE", help="Also write it: .html, .md (GitHub), .txt, .csv or .json."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,

@@ -44,10 +44,16 @@ def colour() -> bool:
 
 
 def results_of(name: str) -> Any:
-    """The results in a folder or file, or on the standard input for `-`. Raises UserError."""
+    """The results in a folder or file, or on the standard input for `-`. Raises UserError.
+
+    Damaged lines are left out, and told whatever else is asked for: the numbers lack what they measured.
+    """
     from breakeven.records import file
 
-    return file.read_text(sys.stdin.buffer.read(), "stdin") if name == "-" else file.read(name)
+    found = file.read_text(sys.stdin.buffer.read(), "stdin") if name == "-" else file.read(name)
+    if found.unread:
+        print(f"breakeven: {file.left_out(found.unread, found.path)}", file=sys.stderr)
+    return found
 
 
 def say_saved(files: Sequence[Path], *, quiet: bool, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """results.jsonl: append one line durably, read all of them, keep two runs off one folder.
 
-Knows nothing about what the numbers mean. A torn last line is forgiven (a crash in mid-write); any other
-damage is refused with its line number.
+Knows nothing about what the numbers mean. A torn last line is forgiven (a crash in mid-write). Any other line
+that cannot be read is left out and kept by number for who only reads; who would add to the file is refused.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -37,18 +37,32 @@ NAME = "results.jsonl"
 LOCK_NAME = "lock"
 READ_AHEAD = 1 << 20
 """Bytes: a line is longer than what a file reads ahead by itself."""
+MOST_NUMBERS, MOST_WHYS = 5, 2
+"""Damaged lines, and reasons, that a message names."""
 # Keys are sorted, so the list stands there and nowhere else: inside a text its quotes would be escaped.
 OURS = (b'"kind":"attempt"', b'"schema":"1.')
 BLOCKS = re.compile(rb'\{"accuracy":[^][{}",]{1,32},"attempt":\d{1,9},"blocks":\[')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """A line that is no record: its number in the file, and why."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Results:
-    """All lines of one results file, in file order. `torn`: the last line was cut off and left out."""
+    """All lines of one results file, in file order. `torn`: the last line was cut off and left out.
+
+    `unread`: damaged lines before it, left out as well: what they measured is missing from every number.
+    """
 
     path: str
     lines: tuple[Line, ...]
     torn: bool = False
+    unread: tuple[Unread, ...] = ()
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -184,13 +198,14 @@ def _refuse_constant(name: str) -> None:
 
 
 def read_text(data: bytes, source: str) -> Results:
-    """All records of a file's bytes. Raises UserError with the line number of the first damaged line."""
+    """All records of a file's bytes, as `read`. Raises UserError where no line is one."""
     return _read_lines(io.BytesIO(data), source)
 
 
 def _read_lines(file: Iterable[bytes], source: str) -> Results:
     """All records, line by line: never the whole text of a large file at once."""
     lines: list[Line] = []
+    unread: list[Unread] = []
     tail = b""
     for number, piece in enumerate(file, start=1):
         if not piece.endswith(b"\n"):
@@ -201,7 +216,7 @@ def _read_lines(file: Iterable[bytes], source: str) -> Results:
         try:
             lines.append(decode(piece))
         except (ValueError, UnicodeDecodeError) as error:
-            raise UserError(_damage(source, number, error, first=not lines)) from error
+            unread.append(Unread(number=number, why=_why(error)))
     torn = False
     if tail.strip():
         # Only a line without its newline can be the work of a crash in mid-write.
@@ -209,14 +224,25 @@ def _read_lines(file: Iterable[bytes], source: str) -> Results:
             lines.append(decode(tail))
         except (ValueError, UnicodeDecodeError):
             torn = True
-    return Results(path=source, lines=tuple(lines), torn=torn)
+    if unread and not lines:
+        first = unread[0]
+        raise UserError(f"{source}: line {first.number} is damaged ({first.why}), or this is no results file")
+    return Results(path=source, lines=tuple(lines), torn=torn, unread=tuple(unread))
 
 
-def _damage(source: str, number: int, error: Exception, *, first: bool) -> str:
-    reason = "not JSON" if isinstance(error, json.JSONDecodeError) else " ".join(str(error).split())[:160]
-    if first:
-        return f"{source}: line {number} is damaged ({reason}), or this is no results file"
-    return f"{source}: line {number} is damaged ({reason}); delete that line or restore the file"
+def _why(error: Exception) -> str:
+    return "not JSON" if isinstance(error, json.JSONDecodeError) else " ".join(str(error).split())[:160]
+
+
+def left_out(unread: Sequence[Unread], name: str) -> str:
+    """What a reader is told of damaged lines: "line 17 of results.jsonl cannot be read (why): left out"."""
+    told = [str(line.number) for line in unread[:MOST_NUMBERS]]
+    more = len(unread) - len(told)
+    last = f"{more} more" if more else told.pop() if len(told) > 1 else ""
+    numbers = ", ".join(told) + (f" and {last}" if last else "")
+    reasons = list(dict.fromkeys(line.why for line in unread))
+    why = "; ".join([*reasons[:MOST_WHYS], *(["..."] if len(reasons) > MOST_WHYS else [])])
+    return f"line{'s' if len(unread) > 1 else ''} {numbers} of {name} cannot be read ({why}): left out"
 
 
 def locate(path: str | Path) -> Path:
@@ -229,7 +255,25 @@ def locate(path: str | Path) -> Path:
     return here
 
 
-def read_if_there(path: Path) -> Results:
+def read_whole(path: Path) -> Results:
+    """All records of a file that a run goes on with, none if there is no file yet. UserError as `read`.
+
+    And where a line is damaged: what it held would be measured again beside it, or, if it named the machine,
+    the study or a failure that settles a case, the run would go on as if that had never been.
+    """
+    results = _read_if_there(path)
+    if results.unread:
+        raise UserError(f"{damage(results)}; delete that line, restore the file, or begin anew with --fresh")
+    return results
+
+
+def damage(results: Results) -> str:
+    """The first damaged line of a file, for who refuses it."""
+    first = results.unread[0]
+    return f"{results.path}: line {first.number} is damaged ({first.why})"
+
+
+def _read_if_there(path: Path) -> Results:
     """All records of a file, none if there is no file yet. Raises UserError, one line, for anything else.
 
     What is no regular file is refused: a pipe would be waited for without end.
@@ -246,9 +290,12 @@ def read_if_there(path: Path) -> Results:
 
 
 def read(path: str | Path) -> Results:
-    """Reads a results file or folder. Raises UserError, one line, if it is missing, unreadable or damaged."""
+    """Reads a results file or folder. Raises UserError, one line, if it is missing or cannot be read.
+
+    Damaged lines are left out, and in `Results.unread`.
+    """
     where = locate(path)
-    results = read_if_there(where)
+    results = _read_if_there(where)
     if not results.lines:
         raise UserError(f"{where} holds no results: it is empty or was cut off in its first line")
     return results

@@ -8,7 +8,7 @@ from typing import Any
 
 from breakeven.analysis.findings import CaseFinding
 from breakeven.report.doubts import PALE, doubt, explained
-from breakeven.report.drawing import WIDTH, data, series
+from breakeven.report.drawing import WIDTH, data, series, tips
 from breakeven.report.names import Names, naming
 from breakeven.report.view import Cell, Chart, Value, clean
 
@@ -56,14 +56,13 @@ def amounts_chart(
 def _marks(
     panel: str, of: Amount, cases: Sequence[CaseFinding], names: Names, timed: bool
 ) -> Iterator[Mapping[str, Value]]:
-    for case in cases:
+    for case, called in zip(cases, _called(cases, names), strict=True):
         cell = of(case)
         if cell.sort is None:
             continue
-        named = [one.text for one in naming(case, names) if one.text]
         yield {
             "panel": clean(panel),
-            "case": clean(", ".join(named)) or clean(case.case.work.model),
+            "case": called,
             "device": names.devices[case.device_label],
             "amount": cell.sort,
             "shown": cell.text,
@@ -71,17 +70,27 @@ def _marks(
         }
 
 
+def _called(cases: Sequence[CaseFinding], names: Names) -> list[str]:
+    """What each case is called: its model, and whatever else differs between them; numbers say of what."""
+    rows = [[cell.text for cell in naming(case, names)] for case in cases]
+    kept = [i for i in range(len(names.columns)) if i == 0 or len({row[i] for row in rows}) > 1]
+    return [
+        clean(", ".join(f"{names.columns[i].name} {row[i]}" if row[i].isdecimal() else row[i] for i in kept))
+        for row in rows
+    ]
+
+
 def draw(alt: Any, chart: Chart) -> Any:
     """Bars from zero with their number; each panel has its own scale, as its own meaning."""
     fields = {"amount": "shown:N", "of": "panel:N", "case": "case:N", "flags": "flags:N"}
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     cases = list(dict.fromkeys(value["case"] for value in chart.values))
     y = alt.Y("case:N", title=None, sort=cases, axis=alt.Axis(labelLimit=320))
     x = alt.X("amount:Q", title=None, axis=None, scale=alt.Scale(zero=True, padding=0))
     colour, _, _ = series(alt, "device", chart.devices, filled=True)
     pale = alt.condition("datum.sure === 'no'", alt.value(FAINT), alt.value(1))
     layers = [
-        alt.Chart().mark_bar().encode(x=x, y=y, color=colour, opacity=pale, tooltip=tooltip),
+        alt.Chart().mark_bar().encode(x=x, y=y, color=colour, opacity=pale, **told),
         alt.Chart().mark_text(align="left", dx=5, fontSize=11).encode(x=x, y=y, text="shown:N"),
     ]
     size = {"width": WIDTH - 200, "height": alt.Step(ROW_HEIGHT)}

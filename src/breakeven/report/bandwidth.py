@@ -9,7 +9,7 @@ from typing import Any
 from breakeven.analysis.bandwidth import BandwidthFinding, words
 from breakeven.analysis.findings import Understanding
 from breakeven.report import words as numbers
-from breakeven.report.drawing import WIDTH, log_axis, paged, points, series
+from breakeven.report.drawing import WIDTH, log_axis, paged, points, series, tips
 from breakeven.report.names import Names
 from breakeven.report.view import (
     Cell,
@@ -125,9 +125,9 @@ def draw(alt: Any, chart: Chart) -> Any:
     x = alt.X("mib:Q", title="size of a copy", **channel)
     y = alt.Y("rate:Q", title="GB/s", **log_axis(alt, rates, "~g"))
     fields = {"copy": "kind:N", "size": "size:N", "bandwidth": "shown:N", "time": "copy:N"}
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     layers = [
         alt.Chart().mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
-        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, x=x, y=y, color=colour, shape=shape, **told),
     ]
     return paged(alt, layers, chart.values, "device", width=WIDTH, height=260)

@@ -36,6 +36,8 @@ from breakeven.report.view import Report, Section, clean
 if TYPE_CHECKING:
     from breakeven.analysis.published import PublishedFindings
 
+APART = {"ladder": "model", "ratios": "model", "samples": "model", "shares": "group"}
+"""Kinds of chart with a drawing for each value of a field, whose heading it is -> that field."""
 # In the order in which questions come up: how much, may I believe it, what does it cost, what is behind it.
 SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     comparisons.summary,
@@ -77,6 +79,7 @@ SECTIONS: tuple[Callable[[Understanding, Names], Section | None], ...] = (
     profile.cost,
     measurements.runs,
     measurements.full,
+    measurements.unfinished,
     measurements.accuracy,
     comparisons.parity,
     measurements.work,
@@ -123,9 +126,9 @@ def build(
         badge=badge,
         facts=_facts(understanding, names),
         common=", ".join(names.common),
-        sentences=(
-            *_hidden(understanding),
-            *(clean(s) for s in _sentences(understanding) if not (banner and s.startswith("SIMULATED"))),
+        before=_hidden(understanding),
+        sentences=tuple(
+            clean(s) for s in _sentences(understanding) if not (banner and s.startswith("SIMULATED"))
         ),
         sections=tuple(
             _labelled(section, badge, understanding) for section in sections if section is not None
@@ -166,7 +169,7 @@ def _warnings(understanding: Understanding) -> tuple[str, ...]:
 
     def line(q: QualityFinding) -> str:
         counted = f" ({q.cases} of {totals.get(q.source, whole)} cases)"
-        text = q.text if q.flag in ("not_run", "torn") else q.text + counted
+        text = q.text if q.flag in ("not_run", "torn", "unread") else q.text + counted
         return f"{marks[q.source]}: {text}" if q.source in marks else text
 
     return tuple(clean(line(q)) for q in understanding.quality if q.flag != "simulated")
@@ -189,6 +192,10 @@ def _labelled(section: Section, badge: str, understanding: Understanding) -> Sec
     if section.chart is None:
         return section
     chart = section.chart
+    groups = {str(value[APART[chart.kind]]) for value in chart.values} if chart.kind in APART else set()
+    if len(groups) == 1 and len({c.case.work.model for c in understanding.cases}) > 1:
+        # A drawing alone has no heading: whose it is stands below the title.
+        chart = dataclasses.replace(chart, subtitle=f"{groups.pop()}. {chart.subtitle}".strip())
     if badge:
         chart = dataclasses.replace(chart, title=f"{chart.title} ({badge})")
     told = machines.described(understanding)

@@ -25,12 +25,15 @@ from breakeven.report.drawing import (
     WIDTH,
     bounds,
     cut,
+    heard,
     log_axis,
     paged,
     points,
     ratio_channel,
     rule,
     series,
+    stacked,
+    tips,
     with_rows,
 )
 from breakeven.report.view import Chart
@@ -99,7 +102,7 @@ def spec(chart: Chart, *, ink: str = FILE_INK) -> dict[str, Any]:
             title=alt.Title(chart.title, subtitle=wrap(chart.subtitle, SUBTITLE_LETTERS)),
             description=chart.alt_text,
         )
-        out: dict[str, Any] = with_rows(titled.to_dict(validate=False))
+        out: dict[str, Any] = with_rows(heard(titled.to_dict(validate=False)))
     out["config"] = _config(ink)
     return out
 
@@ -187,12 +190,10 @@ def _config(ink: str) -> dict[str, Any]:
     }
 
 
-def _ratio_tooltip(alt: Any) -> list[Any]:
-    fields = {
-        "model": "model:N", "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N",
-        "devices": "pair:N", "base": "base:N", "candidate": "candidate:N", "flags": "flags:N",
-    }  # fmt: skip
-    return [alt.Tooltip(field, title=title) for title, field in fields.items()]
+RATIO_TIPS = {
+    "model": "model:N", "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N",
+    "devices": "pair:N", "base": "base:N", "candidate": "candidate:N", "flags": "flags:N",
+}  # fmt: skip
 
 
 def _ladder(alt: Any, chart: Chart) -> Any:
@@ -216,7 +217,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
         "precision": "precision:N", "time": "estimate:N", "interval": "shown:N", "times as fast": "won:N",
         "flags": "flags:N",
     }  # fmt: skip
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     slowest = _slowest(chart)
     words = alt.Text("label:N")
     layers = [
@@ -227,7 +228,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             x=alt.X("low:Q", **channel), x2="high:Q", y=y, color=colour
         ),
         *cut(alt, "x", channel, y=y, color=colour),
-        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, x=x, y=y, color=colour, shape=shape, **told),
         *(
             alt.Chart()
             .transform_filter(f"datum.device {sign} {json.dumps(slowest)}")
@@ -238,7 +239,7 @@ def _ladder(alt: Any, chart: Chart) -> Any:
             for sign, align, dx, dy in (("===", "left", 9, 9), ("!==", "right", -7, -9))
         ),
     ]
-    return paged(alt, layers, chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(alt, layers, chart.values, "model", row="row", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _slowest(chart: Chart) -> str:
@@ -261,7 +262,7 @@ def _scale(alt: Any, chart: Chart) -> Any:
         alt.Chart().mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
         known.mark_rule(strokeWidth=1.4, clip=True).encode(x=x, y=low, y2="high:Q", color=colour),
         *cut(alt, "y", channel, x=x, color=colour),
-        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        *points(alt, x=x, y=y, color=colour, shape=shape, **tips(alt, RATIO_TIPS)),
         rule(alt, "y"),
     ]
     return paged(alt, layers, chart.values, "pair", width=WIDTH, height=300)
@@ -284,24 +285,24 @@ def _batch(alt: Any, chart: Chart) -> Any:
     ratios = [value for value in chart.values if value["mark"] == "ratio"]
     channel = ratio_channel(alt, ratios)
     y, low = alt.Y("ratio:Q", **channel), alt.Y("low:Q", **channel)
-    tips = {
+    fields = {
         "speed-up": "shown:N", "interval": "conditions:N", "verdict": "verdict:N", "tuning": "tuning:N",
         "devices": "pair:N", "flags": "flags:N",
     }  # fmt: skip
-    tooltip = [alt.Tooltip(field, title=title) for title, field in tips.items()]
+    told = tips(alt, fields)
     measured = alt.Chart().transform_filter("datum.mark == 'ratio'")
     known = measured.transform_filter("isValid(datum.low)")
     crossing = alt.Chart().transform_filter("datum.mark == 'crossing'")
     layers = [
         known.mark_area(opacity=0.16, clip=True).encode(x=x, y=low, y2="high:Q", color=colour),
         measured.mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour, strokeDash=dash),
-        *points(alt, measured, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, measured, x=x, y=y, color=colour, shape=shape, **told),
         rule(alt, "y"),
         crossing.transform_filter("isValid(datum.from)")
         .mark_rule(strokeWidth=4, opacity=0.7)
         .encode(x=start, x2="to:Q", y=y, color=colour),
         crossing.mark_point(shape="cross", angle=45, size=140, opacity=1, filled=True).encode(
-            x=x, y=y, color=colour, tooltip=tooltip
+            x=x, y=y, color=colour, **told
         ),
         crossing.mark_text(align="left", dx=10, dy=14, fontSize=12).encode(x=x, y=y, text="label:N"),
     ]
@@ -321,10 +322,10 @@ def _ratios(alt: Any, chart: Chart) -> Any:
     layers = [
         known.mark_rule(strokeWidth=2, clip=True).encode(x=low, x2="high:Q", y=y, color=colour),
         *cut(alt, "x", channel, y=y, color=colour),
-        *points(alt, x=x, y=y, color=colour, shape=shape, tooltip=_ratio_tooltip(alt)),
+        *points(alt, x=x, y=y, color=colour, shape=shape, **tips(alt, RATIO_TIPS)),
         rule(alt, "x"),
     ]
-    return paged(alt, layers, values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(alt, layers, values, "model", row="tuning", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _samples(alt: Any, chart: Chart) -> Any:
@@ -342,17 +343,17 @@ def _samples(alt: Any, chart: Chart) -> Any:
             y=alt.Y("tuning:N", title=None, sort=list(chart.tunings)),
             color=colour,
             shape=shape,
-            tooltip=[alt.Tooltip(field, title=title) for title, field in fields.items()],
+            **tips(alt, fields),
         )
     )
-    return paged(alt, [mark], chart.values, "model", width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(alt, [mark], chart.values, "model", row="tuning", width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
 def _shares(alt: Any, chart: Chart) -> Any:
     """One bar a tuning under its model, cut into parts; the larger ones carry their number."""
     names = [name for name in PART_FILLS if any(value["part"] == name for value in chart.values)]
     fields = {
-        "part": "part:N", "share": "shown:N", "range": "range:N", "of a step": "time:N",
+        "case": "group:N", "part": "part:N", "share": "shown:N", "range": "range:N", "of a step": "time:N",
         "the step": "step:N", "tuning": "tuning:N", "bound by": "bound:N", "because": "why:N",
         "flags": "flags:N",
     }  # fmt: skip
@@ -362,7 +363,7 @@ def _shares(alt: Any, chart: Chart) -> Any:
         "begin:Q", title="share of a step, and what bounds it", axis=axis, scale=alt.Scale(domain=[0, 1])
     )
     fill = alt.Scale(domain=names, range=[PART_FILLS[name] for name in names])
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     colour = alt.Color("part:N", title="part", scale=fill)
     bars = alt.Chart().mark_bar(stroke="white", strokeWidth=1)
     dark = " || ".join(f"datum.part == '{name}'" for name in DARK_FILLS)
@@ -371,9 +372,11 @@ def _shares(alt: Any, chart: Chart) -> Any:
     numbers = numbers.transform_calculate(middle="(datum.begin + datum.end) / 2").mark_text(fontSize=11)
     bound = alt.Chart().transform_filter("datum.begin == 0").mark_text(align="left", dx=6, fontSize=11)
     layers = [
-        bars.encode(x=x, x2="end:Q", y=y, color=colour, tooltip=tooltip),
+        bars.encode(x=x, x2="end:Q", y=y, color=colour, **told),
         # A pointer on the words is on the bar behind them.
-        numbers.encode(x="middle:Q", y=y, text="shown:N", color=ink, tooltip=tooltip),
+        numbers.encode(x="middle:Q", y=y, text="shown:N", color=ink, **told),
         bound.encode(x=alt.datum(1), y=y, text="bound:N"),
     ]
-    return paged(alt, layers, chart.values, "group", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT))
+    return stacked(
+        alt, layers, chart.values, "group", row="tuning", width=SHARE_WIDTH, height=alt.Step(ROW_HEIGHT)
+    )

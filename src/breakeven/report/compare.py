@@ -4,7 +4,7 @@ Knows nothing about how a comparison is made.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ from breakeven.analysis.compare_phrases import hidden_cases, percent_of, worth
 from breakeven.analysis.findings import RatioFinding
 from breakeven.analysis.naming import short_labels
 from breakeven.errors import UserError
-from breakeven.report import words
+from breakeven.report import csv, words
+from breakeven.report.doubts import doubt, explained
 from breakeven.report.json import plain
 from breakeven.report.view import (
     Cell,
+    Chart,
     Report,
     Section,
     Table,
+    Value,
     absent,
     build_table,
     clean,
@@ -31,7 +34,8 @@ from breakeven.report.view import (
 
 SCHEMA = "breakeven.compare/1"
 KEYS = ("model", "device", "tuning", "precision", "batch", "data", "seed", "time of")
-SUFFIXES = (".md", ".txt", ".json")
+SUFFIXES = (".html", ".md", ".txt", ".csv", ".json")
+MOST_MARKS = 100
 BANNER = "SIMULATED: no hardware was measured. These numbers come from a planted model."
 
 
@@ -75,13 +79,21 @@ def comparison_document(found: Comparison | AxisComparison) -> dict[str, Any]:
 
 
 def written(found: Comparison | AxisComparison, path: Path) -> str:
-    """The content of a summary file by its suffix. UserError for another suffix."""
+    """The content of a file by its suffix. UserError for another suffix, or without what charts need."""
+    # Imported here: a gate that prints a text needs neither a template nor a chart.
     import json
 
     from breakeven.report.markdown import markdown
     from breakeven.report.text import text
 
     match path.suffix.lower():
+        case ".html":
+            from breakeven.report import html
+
+            findings = json.dumps(comparison_document(found), allow_nan=False, separators=(",", ":"))
+            return html.page_of(comparison_report(found), findings, sheet(found))
+        case ".csv":
+            return sheet(found)
         case ".md":
             return markdown(comparison_report(found))
         case ".txt":
@@ -89,6 +101,89 @@ def written(found: Comparison | AxisComparison, path: Path) -> str:
         case ".json":
             return json.dumps(comparison_document(found), indent=2, allow_nan=False) + "\n"
     raise UserError(f"a comparison is written as {', '.join(SUFFIXES)}, not {path.suffix or path.name!r}")
+
+
+def sheet(found: Comparison | AxisComparison) -> str:
+    """A row a case, or a pair of one axis, with its ratio and interval; those of fresh processes marked."""
+    if isinstance(found, AxisComparison):
+        names = dict(found.names)
+        return csv.lines_of([_axis_line(r, names) for r in found.ratios])
+    again = found.confirmed.cases if found.confirmed else ()
+    return csv.lines_of([_line(row, False) for row in found.cases] + [_line(row, True) for row in again])
+
+
+def _line(row: CaseComparison, confirmed: bool) -> dict[str, csv.Field]:
+    work, tuning = row.case.work, row.case.tuning
+    return {
+        "case_id": row.case_id, "model": work.model, "device": row.device_label, "tuning": row.tuning_name,
+        "precision": tuning.precision, "batch": work.batch, "data": work.data, "seed": work.seed,
+        "time_of": row.of, "confirmed": confirmed, "base_s": row.base_s, "new_s": row.new_s,
+        **dict(csv.interval("ratio", "", row.ratio, row.point)),
+        "verdict": row.verdict.value if row.verdict else None, "fails": row.fails,
+        "processes_base": row.processes[0], "processes_new": row.processes[1], "flags": "; ".join(row.flags),
+        "why": row.reasons.get("ratio"),
+    }  # fmt: skip
+
+
+def _axis_line(r: RatioFinding, names: Mapping[str, str]) -> dict[str, csv.Field]:
+    return {
+        "base": names[r.base_id], "candidate": names[r.candidate_id],
+        **dict(csv.interval("ratio", "", r.ratio, r.point)),
+        "verdict": r.verdict.value if r.verdict else None, "flags": "; ".join(r.flags),
+        "why": r.reasons.get("ratio"),
+    }  # fmt: skip
+
+
+def _chart(key: str, title: str, alt: str, marks: Iterable[Mapping[str, Value]]) -> Chart | None:
+    """Every ratio with its interval on one axis; None without any, or with more than a page shows."""
+    values = tuple(marks)
+    if not 0 < len(values) <= MOST_MARKS:
+        return None
+    tunings = tuple(dict.fromkeys(str(value["tuning"]) for value in values))
+    return Chart(
+        kind="ratios", name=key, title=title, subtitle=explained(values), alt_text=alt, values=values,
+        tunings=tunings,
+    )  # fmt: skip
+
+
+def _mark(row: CaseComparison, device: str) -> Mapping[str, Value]:
+    work, cell = row.case.work, words.ratio(row.ratio, row.point)
+    verdict = row.verdict.value if row.verdict else "no verdict"
+    what = f"{clean(work.model)} on {clean(device)}, batch {work.batch}"
+    return {
+        "model": what if row.of == "step" else f"{what}, a single call",
+        "tuning": clean(f"{row.tuning_name} {row.case.tuning.precision}".removesuffix(" default")),
+        "ratio": row.ratio.estimate if row.ratio else row.point,
+        "low": row.ratio.low if row.ratio else None,
+        "high": row.ratio.high if row.ratio else None,
+        "shown": cell.text,
+        "conditions": cell.note,
+        "pair": "new over base",
+        "verdict": f"{verdict} (fails)" if row.fails else verdict,
+        **doubt(row.flags, known=row.verdict is not None),
+    }
+
+
+def _beside(name: str, base: str) -> str:
+    """What of a candidate's name its base has not: the value of the axis."""
+    known = base.split()
+    return clean(" ".join(word for word in name.split() if word not in known) or name)
+
+
+def _axis_mark(r: RatioFinding, names: Mapping[str, str]) -> Mapping[str, Value]:
+    cell = words.ratio(r.ratio, r.point)
+    return {
+        "model": f"over {clean(names[r.base_id])}",
+        "tuning": _beside(names[r.candidate_id], names[r.base_id]),
+        "ratio": r.ratio.estimate if r.ratio else r.point,
+        "low": r.ratio.low if r.ratio else None,
+        "high": r.ratio.high if r.ratio else None,
+        "shown": cell.text,
+        "conditions": cell.note,
+        "pair": "",
+        "verdict": r.verdict.value if r.verdict else "no verdict",
+        **doubt(r.flags, known=r.verdict is not None),
+    }
 
 
 def _cases(rows: Sequence[CaseComparison], key: str, title: str) -> Section | None:
@@ -113,7 +208,12 @@ def _cases(rows: Sequence[CaseComparison], key: str, title: str) -> Section | No
         "Verdicts are corrected for the number of comparisons (Holm). answers: of inference, the share of "
         "images with FP32's top-1, and accuracy. n: processes of base and new."
     )
-    return Section(key=key, title=title, note=note, table=table)
+    marks = (_mark(row, short[row.device_label]) for row in rows if row.point is not None)
+    told = (
+        "Dot plot of base time over new time with its interval, case by case; right of the dashed line the "
+        "new is faster. The table below holds every number."
+    )
+    return Section(key=key, title=title, note=note, table=table, chart=_chart(key, title, told, marks))
 
 
 def _row(row: CaseComparison, device: str) -> tuple[Cell, ...]:
@@ -197,7 +297,14 @@ def _axis(found: AxisComparison) -> Section | None:
         "ratio: base time / candidate time, paired by replicate, with its 95 % interval over processes; "
         "above 1 the candidate is faster. Verdicts are corrected for the number of comparisons (Holm)."
     )
-    return Section(key="axis", title=f"By {found.by}", note=note, table=table) if table else None
+    marks = (_axis_mark(r, names) for r in found.ratios if r.point is not None)
+    told = (
+        f"Dot plot of base time over candidate time with its interval, by {found.by}; right of the dashed "
+        "line the candidate is faster. The table below holds every number."
+    )
+    title = f"By {found.by}"
+    chart = _chart("axis", title, told, marks)
+    return Section(key="axis", title=title, note=note, table=table, chart=chart) if table else None
 
 
 def _axis_row(r: RatioFinding, found: AxisComparison, names: dict[str, str]) -> tuple[Cell, ...]:

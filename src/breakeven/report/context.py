@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from breakeven.analysis.findings import Understanding
+from breakeven.analysis.quality import STOPPED
 from breakeven.report.machines import headings, marks_of
 from breakeven.report.names import Names, naming
 from breakeven.report.view import (
@@ -49,13 +50,10 @@ def quality(understanding: Understanding, names: Names) -> Section | None:
             said(q.flag),
             said(marks[q.source]) if q.source in marks else absent(),
             said(q.text),
-            Cell(text=str(q.cases), sort=q.cases, evidence=q.evidence),
+            Cell(text=str(q.cases), sort=q.cases, evidence=q.evidence) if q.cases else absent(),
         )
         for q in understanding.quality
     ]
-    if understanding.torn:
-        told = said("The last line of the file was cut off and left out.")
-        rows.append((said("torn"), absent(), told, absent()))
     columns = [label("flag"), label("file"), Column(name="what it means here"), number("cases")]
     table = build_table(columns, rows)
     return Section(key="quality", title="How far to trust this", table=table) if table else None
@@ -66,7 +64,7 @@ def failures(understanding: Understanding, names: Names) -> Section | None:
     rows: list[Row] = []
     for c in understanding.cases:
         counts = ", ".join(f"{clean(outcome)} {count}" for outcome, count in c.outcomes.items())
-        if c.failure or set(c.outcomes) - {"ok"}:
+        if c.failure or set(c.outcomes) - STOPPED:
             said_why = said(c.failure) if c.failure else absent()
             rows.append((*naming(c, names), said(counts, evidence=c.evidence), said_why))
     table = build_table([*names.columns, Column(name="outcomes"), Column(name="reason")], rows)

@@ -10,7 +10,7 @@ from breakeven.analysis.amdahl import speedup
 from breakeven.analysis.curves import CoresFinding, CoresPoint
 from breakeven.report import words
 from breakeven.report.doubts import doubt, explained
-from breakeven.report.drawing import WIDTH, paged, points, series
+from breakeven.report.drawing import WIDTH, paged, points, series, tips
 from breakeven.report.names import Names, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 
@@ -96,11 +96,11 @@ def draw(alt: Any, chart: Chart) -> Any:
     def of(mark: str) -> Any:
         return alt.Chart().transform_filter(f"datum.mark == '{mark}'")
 
-    tips = {
+    fields = {
         "speed-up": "shown:N", "interval": "conditions:N", "cores": "cores:Q", "tuning": "tuning:N",
         "flags": "flags:N",
     }  # fmt: skip
-    tooltip = [alt.Tooltip(field, title=title) for title, field in tips.items()]
+    told = tips(alt, fields)
     measured = of("point")
     layers = [
         of("equal").mark_line(strokeDash=[4, 4], opacity=0.7, color="#7F7F7F").encode(x=x, y=y),
@@ -108,6 +108,6 @@ def draw(alt: Any, chart: Chart) -> Any:
         measured.transform_filter("isValid(datum.low)")
         .mark_rule(strokeWidth=1.8, clip=True)
         .encode(x=x, y=low, y2="high:Q", color=colour),
-        *points(alt, measured, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, measured, x=x, y=y, color=colour, shape=shape, **told),
     ]
     return paged(alt, layers, chart.values, "group", width=WIDTH, height=260)

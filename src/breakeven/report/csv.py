@@ -7,7 +7,7 @@ where nothing is known.
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from breakeven.analysis.findings import CaseFinding, ShareFinding, StepFinding, Understanding
 from breakeven.analysis.inference import QUANTILES
@@ -41,6 +41,11 @@ def sheet(understanding: Understanding) -> str:
         | (dict(_inference(inferred.get((c.source, c.case_id)))) if inferred else {})
         for c in understanding.cases
     ]
+    return lines_of(rows)
+
+
+def lines_of(rows: Sequence[Mapping[str, Field]]) -> str:
+    """Rows of equal keys as the text of a CSV file, the keys in its first line."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     if rows:
@@ -82,23 +87,23 @@ def _fields(c: CaseFinding, kinds: tuple[str, ...]) -> Iterator[tuple[str, Field
         "parameters": c.parameters, "flops_per_step": c.flops_per_step,
     }  # fmt: skip
     yield from identity.items()
-    yield from _interval("step", "s", c.step_s, c.step_point_s)
-    yield from _interval("rate", "samples_per_s", c.samples_per_s, c.samples_per_s_point)
+    yield from interval("step", "s", c.step_s, c.step_point_s)
+    yield from interval("rate", "samples_per_s", c.samples_per_s, c.samples_per_s_point)
     yield "rate_tflop_per_s", c.tflop_per_s
     yield "ceiling_tflop_per_s", c.ceiling_tflop_per_s
     yield "ceiling_precision", c.ceiling_precision
     yield "share_of_ceiling", c.share_of_ceiling
-    yield from _interval("epoch", "s", c.epoch_s, c.epoch_point_s)
-    yield from _interval("total_forecast", "s", c.total_s, c.total_point_s)
+    yield from interval("epoch", "s", c.epoch_s, c.epoch_point_s)
+    yield from interval("total_forecast", "s", c.total_s, c.total_point_s)
     full = c.full_points_s[0] if len(c.full_points_s) == 1 else None
-    yield from _interval("full_run", "s", c.full_s, full)
+    yield from interval("full_run", "s", c.full_s, full)
     once: dict[str, Field] = {
         "full_runs": len(c.full_points_s), "forecast_error_share": c.forecast_error,
         "forecast_inside": c.forecast_inside, "evaluation_s": c.evaluation_s, "startup_s": c.startup_s,
         "first_step_s": c.cold_s,
     }  # fmt: skip
     yield from once.items()
-    yield from _interval("accuracy", "share", c.accuracy, None)
+    yield from interval("accuracy", "share", c.accuracy, None)
     yield from ((f"memory_{kind.removesuffix('_mib')}_mib", c.memory_mib.get(kind)) for kind in kinds)
     yield "energy_j_per_step", c.energy_j_per_step
     yield "power_w", c.power_w
@@ -111,7 +116,7 @@ def _ladder(step: StepFinding | None, best_of: Sequence[str]) -> Iterator[tuple[
     """What the case wins over the step before it in its ladder, and whose best it is."""
     win = step.win if step else None
     yield "ladder_over", win.tuning_base if win else None
-    yield from _interval("ladder_win", "times", win.ratio if win else None, win.point if win else None)
+    yield from interval("ladder_win", "times", win.ratio if win else None, win.point if win else None)
     yield "ladder_loses", step.loses if step else None
     yield "best_of_numerics", "; ".join(best_of)
 
@@ -123,11 +128,11 @@ def _inference(found: InferenceFinding | None) -> Iterator[tuple[str, Field]]:
         q = found.quantile(p) if found else None
         name = f"call_p{100 * p:g}".replace(".", "_")
         yield f"{name}_pooled_s", q.value_s if q else None
-        yield from _interval(name, "s", q.interval if q else None, None)
+        yield from interval(name, "s", q.interval if q else None, None)
     own = found or InferenceFinding(case_id="", source="")
-    yield from _interval("first_call", "s", own.cold_s, own.cold_point_s)
+    yield from interval("first_call", "s", own.cold_s, own.cold_point_s)
     yield "build_s", own.build_s
-    yield from _interval("energy", "j_per_image", own.j_per_image, own.j_per_image_point)
+    yield from interval("energy", "j_per_image", own.j_per_image, own.j_per_image_point)
     yield "share_of_floor", own.share_of_floor
     figures: dict[str, Field] = {
         "top1_agreement_share": own.outputs.agreement, "output_error": own.outputs.output_error,
@@ -145,7 +150,7 @@ def _where(found: ShareFinding | None) -> Iterator[tuple[str, Field]]:
     yield "bound_because", found.why if found else None
     for part in SHARES:
         yield f"{part}_share", found.shares.get(part) if found else None
-    yield from _interval(
+    yield from interval(
         "launch", "share", found.launch_share if found else None, found.launch_share_point if found else None
     )
     yield "floor_s", found.floor_s if found else None
@@ -153,11 +158,12 @@ def _where(found: ShareFinding | None) -> Iterator[tuple[str, Field]]:
     yield "flops_per_byte", found.flops_per_byte if found else None
 
 
-def _interval(
+def interval(
     name: str, unit: str, interval: Interval | None, point: float | None
 ) -> Iterator[tuple[str, Field]]:
-    yield f"{name}_{unit}", interval.estimate if interval else point
-    yield f"{name}_low_{unit}", interval.low if interval else None
-    yield f"{name}_high_{unit}", interval.high if interval else None
+    of = f"_{unit}" if unit else ""
+    yield f"{name}{of}", interval.estimate if interval else point
+    yield f"{name}_low{of}", interval.low if interval else None
+    yield f"{name}_high{of}", interval.high if interval else None
     yield f"{name}_confidence", interval.confidence if interval else None
     yield f"{name}_n", interval.n if interval else None

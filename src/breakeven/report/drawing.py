@@ -4,6 +4,7 @@ Knows nothing about what is drawn. Every series has a shape or a dash besides it
 Ito (2008), without the yellow that vanishes on white.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +25,8 @@ STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 1.75, 2, 2.5, 3, 3
 """Lines of a logarithmic axis within a power of ten, the widest first: the first with enough of them."""
 FEWEST_TICKS = 3
 WIDTH = 640
+MOST_STACKED = 24
+"""More drawings would each repeat the whole specification."""
 AIR = 1.2
 FAR = 4.0
 """Times beyond the estimates of a chart up to which intervals are drawn."""
@@ -52,7 +55,8 @@ def _cycled(values: Sequence[Any], count: int) -> list[Any]:
 
 def log_axis(alt: Any, numbers: Sequence[float], form: str) -> dict[str, Any]:
     """Scale and axis of a logarithmic channel: a little air at both ends, few lines, each with its number."""
-    low, high = min(numbers) / AIR, max(numbers) * AIR
+    # Three digits: a screen reader is told both ends.
+    low, high = (float(f"{end:.3g}") for end in (min(numbers) / AIR, max(numbers) * AIR))
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks: list[float] = []
     for steps in STEPS if high / low < 200 else STEPS[:1]:
@@ -112,6 +116,51 @@ def points(alt: Any, base: Any = None, **encoding: Any) -> list[Any]:
     ]
 
 
+BARE = (
+    "amount", "board", "case", "copy", "device", "devices", "interval", "method", "model", "of", "part",
+    "tuning", "verdict",
+)  # fmt: skip
+"""What a screen reader is told without its title: the words say what they are."""
+
+
+def tips(alt: Any, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The two channels by which a mark tells its numbers: a pointer's tooltip, a screen reader's sentence.
+
+    `fields`: title -> field, in the order in which they are told. Without the sentence Vega reads out every
+    encoded value with all its digits.
+    """
+    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = " + ".join(_told(title, field.partition(":")[0]) for title, field in fields.items())
+    return {"tooltip": tooltip, "description": alt.value({"expr": f"slice({told}, 2)"})}
+
+
+def _told(title: str, field: str) -> str:
+    """An expression: ", title value" of a mark; nothing where it has none."""
+    value = f"datum[{json.dumps(field)}]"
+    words, known = value, f"isValid({value}) && {value} !== ''"
+    if title == "flags":
+        words, known = f"replace({value}, /_/g, ' ')", f"{known} && {value} !== 'none'"
+    before = ", " if title in BARE else f", {title} "
+    return f"({known} ? '{before}' + {words} : '')"
+
+
+def heard(spec: Any) -> Any:
+    """A specification in which marks without a sentence of their own are silent to a screen reader.
+
+    Lines, bands and intervals say again what the points between them say, and words stand beside their mark.
+    """
+    if isinstance(spec, list):
+        return [heard(part) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    out = {key: value if key == "values" else heard(value) for key, value in spec.items()}
+    if "mark" in out and "encoding" in out:
+        mark = out["mark"] if isinstance(out["mark"], dict) else {"type": out["mark"]}
+        if mark["type"] == "text" or "description" not in out["encoding"]:
+            out["mark"] = {**mark, "aria": False}
+    return out
+
+
 class Rows:
     """The marks of a chart on their way through altair, which copies and walks whatever it can look into."""
 
@@ -145,3 +194,38 @@ def paged(
         return together
     facet = alt.Facet(f"{field}:N", title=None, sort=groups)
     return together.facet(facet=facet, columns=1)
+
+
+def stacked(
+    alt: Any, layers: Sequence[Any], values: Sequence[Mapping[str, Any]], field: str, row: str, **size: Any
+) -> Any:
+    """As `paged`, of drawings with a row for each value of `row`: each has those of its own marks.
+
+    Facets share their rows: where these differ the drawings stand one below the other, on one scale, and the
+    last one has its numbers. (Of facets with rows of their own Vega-Lite warns that it doubts their height.)
+    """
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for value in values:
+        groups.setdefault(value[field], []).append(value)
+    rows = {frozenset(value[row] for value in marks) for marks in groups.values()}
+    if len(rows) < 2 or len(groups) > MOST_STACKED:
+        return paged(alt, layers, values, field, **size)
+    last = list(groups)[-1]
+    drawn = [
+        alt.layer(*(layers if name == last else map(_unnumbered, layers)), data=data(alt, marks)).properties(
+            title=alt.Title(str(name), fontSize=12, anchor="start", frame="group"), **size
+        )
+        for name, marks in groups.items()
+    ]
+    return alt.vconcat(*drawn, spacing=12).resolve_scale(x="shared")
+
+
+def _unnumbered(layer: Any) -> Any:
+    """The layer with the lines of its horizontal axis alone."""
+    bare = layer.copy(deep=True)
+    # By its items: as an attribute altair gives the function that sets it.
+    axis = bare.encoding["x"].to_dict(validate=False).get("axis")
+    if axis:
+        bare.encoding["x"]["axis"] = axis | dict.fromkeys(("labels", "ticks", "domain", "aria"), False)
+        bare.encoding["x"]["title"] = None
+    return bare

@@ -38,6 +38,10 @@ LONG_WITH_CHART = 12
 MOST_IDS_IN_A_TITLE = 3
 MOST_IDS_IN_A_ROW = 24
 MOST_REASONS = 6
+INTERVAL = re.compile(r" \[[^\[\]]{1,20}\]")
+LONGEST_WHOLE = 24
+WORDY = 20
+"""Letters from which a cell of words may wrap."""
 REST = "sort and filter hold for these; every finding is in the JSON at the end of the page"
 PLAIN_DATA = 1_000_000
 """Bytes of data up to which they stand in the page as text; more are deflated, to a tenth."""
@@ -79,16 +83,37 @@ def page_of(report: Report, findings: str, rows: str) -> str:
         data=Markup(_embedded(report, findings, rows)),
         filter_from=FILTER_FROM,
         folded_from=FOLDED_FROM,
+        whole=lambda text: Markup(whole(text)),
         rows_of=lambda table, anchors: Markup(rows_of(table, anchors)),
         evidence=evidence(report),
         is_long=is_long,
     ).lstrip()
 
 
+def whole(text: str) -> str:
+    """The text, escaped, in which no name with a hyphen and no interval is broken at the end of a line."""
+    kept = INTERVAL.sub(lambda found: found[0].replace(" ", "\u00a0"), text)
+    words = (
+        f'<span class="whole">{escaped(word)}</span>'
+        if "-" in word and len(word) <= LONGEST_WHOLE
+        else escaped(word)
+        for word in kept.split(" ")
+    )
+    return " ".join(words)
+
+
 def rows_of(table: Table, anchors: Mapping[tuple[str, ...], str]) -> str:
     """The rows of a table, every text escaped: a template takes three times as long for 15,000 cells."""
     columns = table.columns
-    classes = [f"{c.align}{' number' if c.numeric else ''}{' key' if c.key else ''}" for c in columns]
+    # Only what wraps takes room from the rest: a column of single words is as wide as they are.
+    wordy = [
+        not (c.numeric or c.key) and any(len(row[i].text) > WORDY for row in table.rows)
+        for i, c in enumerate(columns)
+    ]
+    classes = [
+        f"{c.align}{' number' if c.numeric else ''}{' key' if c.key else ''}{' wordy' if wraps else ''}"
+        for c, wraps in zip(columns, wordy, strict=True)
+    ]
     tags = ["th scope=row", *("td" for _ in columns[1:])]
     out = []
     for row in table.rows:
@@ -98,7 +123,8 @@ def rows_of(table: Table, anchors: Mapping[tuple[str, ...], str]) -> str:
             sort = "" if cell.sort is None else f' data-sort="{escaped(str(cell.sort))}"'
             title = title_of(cell)
             told = f' title="{escaped(title)}"' if title else ""
-            text = escaped(cell.text)
+            # A name may break after its marks, on a phone: not_converged.
+            text = escaped(cell.text).replace("_", "_<wbr>")
             if cell.evidence and anchor:
                 text = f'<a class="line" href="#{escaped(anchor)}">{text}</a>'
             out.append(f'<{tag} class="{looks}"{sort}{told}>{text}</{tag[:2]}>')

@@ -6,7 +6,7 @@ Knows nothing about findings: it draws the marks of a `Chart`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breakeven.report.drawing import WIDTH, data, log_axis, paged, series
+from breakeven.report.drawing import WIDTH, data, log_axis, paged, series, tips
 from breakeven.report.view import Chart, Value
 
 Mark = Mapping[str, Value]
@@ -49,7 +49,7 @@ def _panel(alt: Any, values: Sequence[Mark], x: Any, looks: tuple[Any, Any, Any]
     channel = log_axis(alt, bounds, "~s" if max(bounds) >= 1e4 else "~g")
     y, low = alt.Y("value:Q", title=None, **channel), alt.Y("low:Q", title=None, **channel)
     fields = {"tuning": "tuning:N", "batch": "batch:Q", "measured": "shown:N", "more": "note:N"}
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     base = alt.Chart()
     measured, law, knee = (base.transform_filter(f"datum.mark == '{m}'") for m in ("measured", "law", "knee"))
     layers = [
@@ -58,10 +58,10 @@ def _panel(alt: Any, values: Sequence[Mark], x: Any, looks: tuple[Any, Any, Any]
         .mark_rule(strokeWidth=1.4)
         .encode(x=x, y=low, y2="high:Q", color=colour),
         measured.mark_point(filled=True, size=60, opacity=1).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
+            x=x, y=y, color=colour, shape=shape, **told
         ),
         knee.mark_point(shape="cross", angle=45, size=160, opacity=1, filled=True).encode(
-            x=x, y=y, color=colour, tooltip=tooltip
+            x=x, y=y, color=colour, **told
         ),
     ]
     return alt.layer(*layers, data=data(alt, values))
@@ -76,22 +76,26 @@ def factors(alt: Any, chart: Chart) -> Any:
         "tuning": "tuning:N", "precision": "precision:N", "times the rate": "ratio:N", "against": "base:N",
         "rate": "shown:N", "interval": "conditions:N", "outputs": "outputs:N", "flags": "flags:N",
     }  # fmt: skip
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     known = [float(value["times"]) for value in chart.values if value["times"]]
+    legend = alt.Legend(format=".2~r", gradientLength=160)
     scale = alt.Scale(type="log", scheme="blues", domain=[min(known), max(max(known), 1.01 * min(known))])
     bright = max(known) ** SWITCH * min(known) ** (1 - SWITCH)
     ink = alt.condition(f"datum.times > {bright}", alt.value("white"), alt.value("black"))
     cells = alt.Chart().transform_filter("isValid(datum.times)")
     layers = [
         cells.mark_rect(stroke="white").encode(
-            x=x, y=y, tooltip=tooltip, color=alt.Color("times:Q", title="times the base's rate", scale=scale)
+            x=x,
+            y=y,
+            **told,
+            color=alt.Color("times:Q", title="times the base's rate", scale=scale, legend=legend),
         ),
         cells.mark_text(dy=-7, fontSize=12, fontWeight="bold").encode(x=x, y=y, text="label:N", color=ink),
         cells.mark_text(dy=8, fontSize=10).encode(x=x, y=y, text="below:N", color=ink),
         alt.Chart()
         .transform_filter("!isValid(datum.times)")
         .mark_text(fontSize=10)
-        .encode(x=x, y=y, text="label:N", tooltip=tooltip),
+        .encode(x=x, y=y, text="label:N", **told),
     ]
     return paged(alt, layers, chart.values, "group", width=alt.Step(SQUARE), height=alt.Step(ROW))
 
@@ -110,17 +114,15 @@ def frontier(alt: Any, chart: Chart) -> Any:
         "tuning": "tuning:N", "batch": "batch:Q", "a call": "call:N", "rate": "shown:N", "energy": "energy:N",
         "same top-1": "agreement:N", "flags": "flags:N",
     }  # fmt: skip
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     others = alt.Chart().transform_filter("datum.on == 'no'")
     on = alt.Chart().transform_filter("datum.on == 'yes'")
     layers = [
         on.mark_line(strokeWidth=1.6, opacity=1, color="#7F7F7F", interpolate="step-after").encode(x=x, y=y),
         others.mark_point(filled=False, size=60, strokeWidth=1.6, opacity=1).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
+            x=x, y=y, color=colour, shape=shape, **told
         ),
-        on.mark_point(filled=True, size=110, opacity=1).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
-        ),
+        on.mark_point(filled=True, size=110, opacity=1).encode(x=x, y=y, color=colour, shape=shape, **told),
         on.mark_text(align="left", dx=8, dy=12, fontSize=11).encode(x=x, y=y, text="label:N"),
     ]
     return paged(alt, layers, chart.values, "group", width=WIDTH, height=280)

@@ -26,7 +26,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from (f"# {escape(report.title)}", "")
     if report.banner:
         yield from (f"> **{escape(report.banner)}**", "")
-    for sentence in report.sentences:
+    for sentence in (*report.before, *report.sentences):
         yield f"- {escape(sentence)}"
     for warning in report.warnings:
         yield f"- Beware: {escape(warning)}"

@@ -129,6 +129,40 @@ def full(understanding: Understanding, names: Names) -> Section | None:
     return _section("full", "A whole training run, measured", note, columns, cells, shown, names)
 
 
+def unfinished(understanding: Understanding, names: Names) -> Section | None:
+    """Full runs without an end, as far as they came."""
+    columns = [
+        label("process"),
+        number("epochs done"),
+        number("so far"),
+        number("an epoch"),
+        number("accuracy"),
+        Column(name="ended by"),
+    ]
+    rows = [
+        (
+            *naming(c, names),
+            said(run.replicate + 1, run.replicate),
+            Cell(text=f"{run.epochs} of {run.of}" if run.of else str(run.epochs), sort=run.epochs),
+            words.seconds(None, run.seconds, evidence=run.evidence),
+            words.seconds(None, run.seconds / run.epochs, evidence=run.evidence),
+            words.share(None, () if run.accuracy is None else (run.accuracy,)),
+            said(run.ended),
+        )
+        for c in understanding.cases
+        for run in c.unfinished
+    ]
+    table = build_table([*names.columns, *columns], rows)
+    if table is None:
+        return None
+    note = (
+        "Full runs that were stopped, up to the last epoch on file. so far: training and evaluation, "
+        "without start-up; accuracy: after the last of these epochs. Where the state was saved, the same "
+        "command goes on from it. None of this enters a total, an accuracy or the error of a forecast."
+    )
+    return Section(key="unfinished", title="Training runs without an end", note=note, table=table)
+
+
 def once(understanding: Understanding, names: Names) -> Section | None:
     """What is paid once a process or once an epoch."""
     columns = [number("start-up"), number("first step"), number("evaluation")]

@@ -55,10 +55,13 @@ def _of(kind: str) -> Amount:
 
 def meanings(understanding: Understanding, names: Names) -> Section | None:
     """Each number's meaning, who counts it and what it holds."""
+    kinds = _kinds(understanding)
     rows = [
         (said(_plain(kind)), said(m.name), said(m.counted_by), said(m.holds))
-        for kind in _kinds(understanding)
+        for kind in kinds
         for m in (meaning_of(kind),)
+        # Of a pair the one without "cold" speaks for both.
+        if kind.replace("_cold", "") == kind or kind.replace("_cold", "") not in kinds
     ]
     columns = [
         label("number"),

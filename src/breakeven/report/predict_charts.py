@@ -5,7 +5,7 @@ Knows nothing about how a forecast is made.
 
 from typing import Any
 
-from breakeven.report.drawing import data
+from breakeven.report.drawing import data, tips
 from breakeven.report.view import Chart
 
 WIDTH = 460
@@ -28,15 +28,20 @@ def intervals(alt: Any, chart: Chart) -> Any:
     colour = alt.Color(
         "device:N", legend=None, scale=alt.Scale(domain=list(chart.devices), range=COLOURS), sort=None
     )
+    fields = {
+        "case": "case:N", "device": "device:N", "forecast": "shown:N", "interval": "conditions:N",
+        "measured": "found:N",
+    }  # fmt: skip
+    told = tips(alt, fields)
     base = alt.Chart()
     layers = [
         base.mark_rule(strokeWidth=2, opacity=0.5).encode(
             x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour
         ),
-        base.mark_point(filled=True, size=55).encode(x=x, y=y, color=colour),
+        base.mark_point(filled=True, size=55).encode(x=x, y=y, color=colour, **told),
         base.transform_filter("datum.measured != null")
         .mark_point(shape="cross", size=70, angle=45, filled=True, color="#222222")
-        .encode(x=alt.X("measured:Q", scale=scale), y=y),
+        .encode(x=alt.X("measured:Q", scale=scale), y=y, **told),
     ]
     joined = alt.layer(*layers, data=data(alt, chart.values))
     joined = joined.properties(width=WIDTH, height=ROW * len(cases))
@@ -64,7 +69,10 @@ def errors(alt: Any, chart: Chart) -> Any:
             "method:N", title=None, scale=alt.Scale(domain=methods, range=[METHODS[m][1] for m in methods])
         ),
     }
-    points = alt.Chart().mark_point(filled=True, size=80, opacity=0.9).encode(**encodings)
+    fields = {"device": "device:N", "method": "method:N", "error": "shown:N"}
+    points = (
+        alt.Chart().mark_point(filled=True, size=80, opacity=0.9).encode(**encodings, **tips(alt, fields))
+    )
     target = alt.Chart().mark_rule(strokeDash=[4, 3], opacity=0.6).encode(x=alt.datum(0.15))
     joined = alt.layer(target, points, data=data(alt, chart.values))
     return joined.properties(width=WIDTH, height=22 * len(chart.devices))

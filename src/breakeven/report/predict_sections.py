@@ -348,6 +348,9 @@ def _chart(found: Prediction) -> Chart:
             "mark": "forecast", "case": _case(f), "device": f.device, "value": 1e3 * (f.step_s or 0),
             "low": 1e3 * f.low_s if f.low_s else None, "high": 1e3 * f.high_s if f.high_s else None,
             "measured": 1e3 * f.measured_s if f.measured_s else None,
+            "shown": units.format_duration(f.step_s),
+            "conditions": _interval(f, found.confidence),
+            "found": units.format_duration(f.measured_s) if f.measured_s else None,
         }
         for f in found.forecasts
         if f.step_s is not None
@@ -361,13 +364,20 @@ def _chart(found: Prediction) -> Chart:
     )  # fmt: skip
 
 
+def _interval(f: Forecast, confidence: float) -> str:
+    if f.low_s is None or f.high_s is None:
+        return "no interval"
+    bounds = f"{units.format_duration(f.low_s)} to {units.format_duration(f.high_s)}"
+    return f"{confidence:.0%} interval {bounds}"
+
+
 def _case(f: Forecast) -> str:
     return f"{f.model}, {f.tuning_name}, batch {f.batch}"
 
 
 def _errors_chart(scores: Sequence[Score]) -> Chart:
     values: list[Mapping[str, Value]] = [
-        {"mark": "error", "device": name, "method": s.name, "value": error}
+        {"mark": "error", "device": name, "method": s.name, "value": error, "shown": f"{error:.0%}"}
         for s in scores
         for name, error in s.by_group.items()
     ]

@@ -10,7 +10,7 @@ from typing import Any
 from breakeven.analysis.findings import CaseFinding, ShareFinding
 from breakeven.report import words
 from breakeven.report.doubts import doubt, explained
-from breakeven.report.drawing import WIDTH, log_axis, paged, points, series
+from breakeven.report.drawing import WIDTH, log_axis, paged, points, series, tips
 from breakeven.report.names import Names, tuning_of, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 from breakeven.units import format_duration
@@ -18,6 +18,7 @@ from breakeven.units import format_duration
 Mark = Mapping[str, Value]
 MARGIN = 3.0
 """Times beyond the outermost step, or the ridge, that the roof is drawn to."""
+AIR = 2.0
 
 
 def roofline_chart(told: Sequence[tuple[CaseFinding, ShareFinding]], names: Names) -> Chart | None:
@@ -55,7 +56,7 @@ def roofline_chart(told: Sequence[tuple[CaseFinding, ShareFinding]], names: Name
 def _panel(case: CaseFinding, found: ShareFinding, names: Names) -> str:
     device = names.devices.get(case.device_label, clean(case.device_label))
     peak = f"{words.significant(case.ceiling_tflop_per_s or 0.0, 3)} TFLOP/s {case.ceiling_precision or ''}"
-    return f"{device}: {peak.strip()}, {words.significant(found.bandwidth_gb_per_s or 0.0, 3)} GB/s"
+    return f"{device}: {peak.strip()}, {words.amount(1e9 * (found.bandwidth_gb_per_s or 0.0), 'B/s').text}"
 
 
 def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names: Names) -> Iterator[Mark]:
@@ -74,8 +75,14 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
     for case, _ in sorted(inside, key=lambda pair: pair[1].flops_per_byte or 0.0):
         model = clean(case.case.work.model)
         fastest[model] = max(fastest.get(model, 0.0), case.tflop_per_s or 0.0)
-    # Neighbours along the axis are named in turn left and right of their mark: they may be as fast.
-    left = list(fastest)[::2]
+    # Names lean outwards, on each side those of the faster half a little up and the others down.
+    half = (len(fastest) + 1) // 2
+    left, right = list(fastest)[:half], list(fastest)[half:]
+    above = [
+        model
+        for side in (left, right)
+        for model in sorted(side, key=lambda model: -fastest[model])[: (len(side) + 1) // 2]
+    ]
     for case, found in inside:
         model, rate = clean(case.case.work.model), case.tflop_per_s or 0.0
         roof = min(peak, slope * (found.flops_per_byte or 0.0))
@@ -87,7 +94,7 @@ def _marks(panel: str, inside: Sequence[tuple[CaseFinding, ShareFinding]], names
             "tuning": tuning_of(case),
             "model": model,
             "label": model if rate == fastest[model] else "",
-            "side": "left" if model in left else "right",
+            "side": f"{'above' if model in above else 'below'} {'left' if model in left else 'right'}",
             "shown": f"{words.significant(rate, 3)} TFLOP/s, {words.percent(rate / roof)} of the roof",
             "step": format_duration(found.step_s),
             "bound": clean(found.label),
@@ -103,6 +110,7 @@ def draw(alt: Any, chart: Chart) -> Any:
     colour, shape, _ = series(alt, "tuning", chart.tunings, filled=True)
     intensities = [float(value["intensity"] or 1) for value in chart.values]
     rates = [float(value["rate"] or 1) for value in chart.values]
+    rates.append(min(rates) / AIR)  # a name stands below the lowest mark
     x = alt.X("intensity:Q", title="FLOPs a byte of traffic", **log_axis(alt, intensities, "~g"))
     y = alt.Y("rate:Q", title="TFLOP/s", **log_axis(alt, rates, "~g"))
     fields = {
@@ -110,16 +118,17 @@ def draw(alt: Any, chart: Chart) -> Any:
         "a step": "step:N", "interval": "conditions:N", "rate": "shown:N", "bound by": "bound:N",
         "flags": "flags:N",
     }  # fmt: skip
-    tooltip = [alt.Tooltip(field, title=title) for title, field in fields.items()]
+    told = tips(alt, fields)
     roof, step = (alt.Chart().transform_filter(f"datum.mark == '{mark}'") for mark in ("roof", "step"))
     layers = [
         roof.mark_line(strokeWidth=1.6, color="#7F7F7F").encode(x=x, y=y),
-        *points(alt, step, x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
+        *points(alt, step, x=x, y=y, color=colour, shape=shape, **told),
         *(
-            step.transform_filter(f"datum.side == '{side}'")
-            .mark_text(align=align, dx=dx, fontSize=11)
+            step.transform_filter(f"datum.side == '{side} {lean}'")
+            .mark_text(align=align, dx=dx, dy=dy, fontSize=11)
             .encode(x=x, y=y, text="label:N")
-            for side, align, dx in (("left", "right", -10), ("right", "left", 10))
+            for side, dy in (("above", -6), ("below", 6))
+            for lean, align, dx in (("left", "right", -10), ("right", "left", 10))
         ),
     ]
     return paged(alt, layers, chart.values, "panel", width=WIDTH, height=280)

@@ -20,7 +20,9 @@ BRIEF = ("times", "gains", "inference")
 # Names up to this stay on one line (as long as `resnet18-cifar`); longer ones wrap.
 COMFORT = 14
 WORDS = re.compile(r"\S+\s*|\s+")
-PARTS = re.compile(r"[^-\s_/:.,]*[-_/:.,]+\s*|[^-\s_/:.,]+\s*")
+PARTS = re.compile(r"^_+[^-\s_/:.,]*[-_/:.,]*\s*|[^-\s_/:.,]*[-_/:.,]+\s*|[^-\s_/:.,]+\s*")
+HUMPS = re.compile(r".+?(?:(?<=[a-z])(?=[A-Z])|$)", re.DOTALL)
+"""The parts of `_MklConv2DBackpropFilter`, each from a capital on."""
 
 
 def text(report: Report, width: int = 80, colour: bool = False, *, brief: bool = False) -> str:
@@ -74,7 +76,7 @@ def _verdict(report: Report, *, brief: bool) -> Iterator[Piece]:
     """The sentences; before them, where no line of facts came first, what holds for every case."""
     if brief and report.common:
         yield f"All: {report.common}.", QUIET
-    yield from ((sentence, PLAIN) for sentence in report.sentences)
+    yield from ((sentence, PLAIN) for sentence in (*report.before, *report.sentences))
 
 
 def _section(section: Section, width: int, *, badge: str, titled: bool) -> Iterator[Piece]:
@@ -144,16 +146,28 @@ def _least(table: Table, index: int) -> int:
 
 
 def _widths(table: Table, columns: Sequence[int], width: int) -> list[int]:
-    """The width of every column of a block: the least, then what is left from the first column on.
+    """The width of every column of a block: the least, then the rest to names and to the longest texts.
 
     A screen too narrow for the least takes from the widest column until all fit.
     """
     widths = [_least(table, i) for i in columns]
     while _total(widths) > width and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1
-    for place, index in enumerate(columns):
-        room = width - _total(widths)
-        widths[place] += max(0, min(room, _natural(table, index) - widths[place]))
+    natural = [_natural(table, index) for index in columns]
+    texts = [p for p, i in enumerate(columns) if not (table.columns[i].key or table.columns[i].numeric)]
+    numbers = [p for p, i in enumerate(columns) if table.columns[i].numeric]
+
+    def widen(place: int, most: int) -> None:
+        room = min(most, width - _total(widths))
+        widths[place] += max(0, min(room, natural[place] - widths[place]))
+
+    for place in (p for p, i in enumerate(columns) if table.columns[i].key):
+        widen(place, width)
+    for _ in range(width if texts else 0):
+        # A cell at a time to the text that wraps most.
+        widen(max(texts, key=lambda place: natural[place] / widths[place]), 1)
+    for place in numbers:
+        widen(place, width)
     return widths
 
 
@@ -210,4 +224,5 @@ def _breakable(text: str, width: int) -> Iterator[str]:
             yield word
             continue
         for part in PARTS.findall(word):
-            yield from [part] if cell_len(part.rstrip()) <= width else chop_cells(part, width)
+            for hump in [part] if cell_len(part.rstrip()) <= width else HUMPS.findall(part):
+                yield from [hump] if cell_len(hump.rstrip()) <= width else chop_cells(hump, width)

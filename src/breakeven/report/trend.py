@@ -215,7 +215,7 @@ def _chart(found: Trend) -> Chart:
     values: list[Mapping[str, Value]] = [
         {
             "mark": "board", "axis": axis, "gpu": p.gpu, "segment": p.segment, "year": p.year,
-            "value": p.value, "shown": quantity(p.value, metric.unit),
+            "value": p.value, "shown": quantity(p.value, metric.unit), "released": f"{p.year:.1f}",
         }
         for p in found.points
     ]  # fmt: skip

@@ -6,7 +6,7 @@ Knows nothing about how a curve is fitted.
 import math
 from typing import Any
 
-from breakeven.report.drawing import data
+from breakeven.report.drawing import data, tips
 from breakeven.report.view import Chart
 
 WIDTH, HEIGHT = 620, 360
@@ -47,10 +47,7 @@ def draw(alt: Any, chart: Chart) -> Any:
             "curve:N", title="curve", scale=alt.Scale(domain=curves, range=[CURVES[c][1] for c in curves])
         ),
     }
-    tips = [
-        alt.Tooltip("gpu:N", title="board"), alt.Tooltip("shown:N", title="value"),
-        alt.Tooltip("year:Q", format=".1f"),
-    ]  # fmt: skip
+    fields = {"board": "gpu:N", "value": "shown:N", "released": "released:N"}
 
     def only(mark: str) -> Any:
         return alt.Chart().transform_filter(f"datum.mark == '{mark}'")
@@ -66,7 +63,7 @@ def draw(alt: Any, chart: Chart) -> Any:
         .encode(x=x, y=y, order="year:Q", detail="part:N", **line),
         only("board")
         .mark_point(filled=True, size=42, opacity=0.85)
-        .encode(x=x, y=y, color=colour, tooltip=tips),
+        .encode(x=x, y=y, color=colour, **tips(alt, fields)),
         only("named").mark_text(align="right", dx=-6, fontSize=11).encode(x=x, y=y, text="gpu:N"),
     ]
     joined = alt.layer(*layers, data=data(alt, chart.values)).resolve_scale(

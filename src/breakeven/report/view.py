@@ -3,11 +3,14 @@
 Knows nothing about findings or file formats. Texts are plain: each format escapes them in its own way.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 MISSING = "-"
+NUMBER = re.compile(r"(?<![A-Za-z\d.,])\d[\d.,]*")
+"""Not the one in a name: fp16 is another reason than fp32."""
 Sort = float | str | None
 Value = str | float | int | None
 
@@ -86,7 +89,10 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything a reader gets. `banner`: None unless simulated; `common`: what holds for every case."""
+    """Everything a reader gets. `banner`: None unless simulated; `common`: what holds for every case.
+
+    `before`: what the verdict, the first sentence, knows nothing of; it stands before it and is none.
+    """
 
     title: str
     banner: str | None
@@ -97,6 +103,7 @@ class Report:
     footnotes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     common: str = ""
+    before: tuple[str, ...] = ()
 
     @property
     def charts(self) -> tuple[Chart, ...]:
@@ -161,20 +168,28 @@ def build_table(columns: Sequence[Column], rows: Sequence[Row]) -> Table | None:
 
 
 def _why_missing(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[str, ...]:
-    """Each reason once, with the columns that it empties and the number of rows."""
+    """Each reason once, with the columns that it empties and the number of rows.
+
+    Reasons of the same columns that differ in their numbers alone are one: each cell's note keeps its own.
+    """
     places: dict[str, dict[str, int]] = {}
     for index, column in enumerate(columns):
         for row in rows:
             if row[index].text == MISSING and row[index].note:
                 counts = places.setdefault(row[index].note, {})
                 counts[column.name] = counts.get(column.name, 0) + 1
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for reason, counts in places.items():
+        alike.setdefault((NUMBER.sub("0", reason), *counts), []).append(reason)
     return tuple(
-        f"{', '.join(counts)}: {reason}{_rows(max(counts.values()), len(rows))}"
-        for reason, counts in places.items()
+        f"{', '.join(columns)}: {reasons[0]}"
+        + _rows(sum(max(places[reason].values()) for reason in reasons), len(rows), len(reasons))
+        for (_, *columns), reasons in alike.items()
     )
 
 
-def _rows(count: int, of: int) -> str:
+def _rows(count: int, of: int, reasons: int) -> str:
     if of == 1:
         return ""
-    return " (every row)" if count == of else f" ({count} of {of} rows)"
+    told = "every row" if count == of else f"{count} of {of} rows"
+    return f" ({told}; the numbers are of the first)" if reasons > 1 else f" ({told})"

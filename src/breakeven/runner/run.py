@@ -100,7 +100,7 @@ def _set_aside(path: Path) -> None:
 
 def _begin(session: Session, fingerprint: Fingerprint) -> None:
     """Reads what is there, refuses another platform, and appends fingerprint and study lines where new."""
-    session.lines = list(results_file.read_if_there(session.path).lines)
+    session.lines = list(results_file.read_whole(session.path).lines)
     session.earlier = len(session.lines)
     earlier = [line for line in session.lines if isinstance(line, Fingerprint)]
     difference = platform_difference(earlier[-1], fingerprint) if earlier else None
