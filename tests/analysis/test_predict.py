@@ -292,8 +292,9 @@ def test_memory_is_what_torch_allocated() -> None:
     for path in sorted(RESULTS.glob("h200/*/results.jsonl")):
         for attempt in read(path).attempts:
             task = attempt.work.task
-            # A captured call takes its tensors from a pool that is counted while it is captured only.
-            name = "torch_allocated_peak_mib" if task == "train" else "torch_allocated_peak_cold_mib"
+            # A captured call or step takes its tensors from a pool that is counted while it is captured only.
+            cold = task == "infer" or attempt.tuning.captured
+            name = "torch_allocated_peak_cold_mib" if cold else "torch_allocated_peak_mib"
             peak = attempt.memory.get(name) if attempt.memory else None
             if peak is None or attempt.outcome != "ok":
                 continue
@@ -305,9 +306,9 @@ def test_memory_is_what_torch_allocated() -> None:
                 continue
             assert fit is not None
             count = fit.peak - WORKSPACE_MIB[1]
-            # Later layouts free more than is counted: up to 110 MiB below. What fuses keeps less alive.
-            fused = task == "infer" and (attempt.tuning.fused or attempt.tuning.compile_mode is not None)
-            assert (-0.2 * count if fused else -115) < peak - count < WORKSPACE_MIB[2], attempt.attempt_id
+            # Later layouts free more than is counted, and what fuses keeps less alive: up to a fifth below
+            # (150 of 846 MiB of the CNN four times as wide).
+            assert -max(115, 0.2 * count) < peak - count < WORKSPACE_MIB[2], attempt.attempt_id
             used = attempt.memory.get("device_used_delta_mib")
             assert used is None or used < fit.device_high
             seen[task] += 1
