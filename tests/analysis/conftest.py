@@ -79,7 +79,7 @@ def sampled(case: Case, replicate: int, step_ms: float, **changes: Any) -> Attem
         "steps_per_epoch": STEPS,
         "blocks": blocks,
         "eval_blocks": (
-            Block(n_steps=1, samples=50, ns=999_000_000, warmup=True),
+            Block(n_steps=1, samples=50, ns=13_000_000, warmup=True),
             Block(n_steps=1, samples=50, ns=3_000_000),
         ),
         "eval_samples": 100,

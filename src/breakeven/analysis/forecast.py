@@ -48,6 +48,20 @@ def evaluation_s(attempt: Attempt) -> float | str:
     return sum(b.ns for b in blocks) * NS / samples * attempt.eval_samples
 
 
+def first_evaluation_s(attempt: Attempt) -> float:
+    """Seconds that the first evaluation of a run takes beyond a later one: kernels, buffers, data moved.
+
+    0 where no warm evaluation was timed beside the first.
+    """
+    cold = [b for b in attempt.eval_blocks if b.warmup]
+    warm = [b for b in attempt.eval_blocks if not b.warmup]
+    samples = sum(b.samples for b in warm)
+    if not cold or not samples:
+        return 0.0
+    usual = sum(b.ns for b in warm) / samples * sum(b.samples for b in cold)
+    return max(0.0, sum(b.ns for b in cold) - usual) * NS
+
+
 def built(attempt: Attempt) -> tuple[float, str | None] | None:
     """(seconds of compiling and capturing, state of the compiler's cache); None where nothing was built."""
     found = attempt.compile or {}
@@ -93,7 +107,7 @@ def _total_s(process: Process, epoch: float | str, epochs: int | None = None) ->
         return _null(attempt, "startup_ns", "start-up was not timed")
     if attempt.cold_ns is None:
         return _null(attempt, "cold_ns", "the first step was not timed")
-    once = (attempt.startup_ns + attempt.cold_ns) * NS + built_s(attempt)
+    once = (attempt.startup_ns + attempt.cold_ns) * NS + built_s(attempt) + first_evaluation_s(attempt)
     return once + (epochs or attempt.work.recipe.epochs) * (epoch + evaluation)
 
 
