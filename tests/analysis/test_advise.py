@@ -345,7 +345,7 @@ def test_money_names_both_ways_to_rent() -> None:
     results = result(*sides, startup_ns=1, cold_ns=1)
     (money,) = only(results, prices=prices).money
     assert (money.dear, money.cheap, money.hourly, money.against) == ("cuda:0", "cpu", "cuda:0", "hour")
-    gpu, cpu = (3 * (10 * ms / 1e3 + 0.013) for ms in (5.0, 20.0))
+    gpu, cpu = (0.01 + 3 * (10 * ms / 1e3 + 0.013) for ms in (5.0, 20.0))
     assert money.hourly_verdict is Verdict.FASTER and money.hourly_interval is not None
     assert money.hourly_interval.contains(cpu / (2 * gpu))
     truth = monthly_against_hours(gpu, 700.0, cpu, 1.0)
