@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from breakeven.errors import UserError
 from breakeven.workloads import data, fetch, photos, prepare
 from breakeven.workloads.data import DATA, entry, load
-from breakeven.workloads.splits import DITHER, Split
+from breakeven.workloads.splits import MOVED, Split
 
 
 @pytest.fixture
@@ -219,14 +219,24 @@ def test_identities_need_no_data() -> None:
 
 def test_moved_pixels_break_ties_and_change_nothing_else() -> None:
     split = Split(data=load("digits", "train"), known=entry("digits"), seed=0, augment=False)
-    (images, labels), (moved, same) = split.first(8), split.untied(8)
-    assert moved.dtype == np.float32 and np.array_equal(labels, same)
-    assert 0 < np.abs(moved - images).max() <= 1.01 * DITHER
-    assert np.array_equal(moved, split.untied(8)[0])
+    chosen, untied = split.order(0)[:8], split.untied(8)
+    pixels, moved = split.data.images[chosen], untied.data.images
+    assert moved.dtype == np.uint8 and np.array_equal(split.data.labels[chosen], untied.data.labels)
+    apart = np.abs(moved.astype(int) - pixels)
+    assert apart.max() == MOVED - 1 and np.array_equal(moved, split.untied(8).data.images)
 
-    def ties(of: NDArray[np.float32]) -> int:
+    def ties(of: NDArray[np.uint8]) -> int:
         windows = of.reshape(8, 3, 16, 2, 16, 2).transpose(0, 1, 2, 4, 3, 5).reshape(-1, 4)
         top = np.sort(windows, axis=1)
         return int((top[:, -1] == top[:, -2]).sum())
 
-    assert ties(images) == 8 * 3 * 16 * 16 and ties(moved) < 10
+    assert ties(pixels) == 8 * 3 * 16 * 16 and ties(moved) < 0.05 * 8 * 3 * 16 * 16
+
+
+def test_draws_are_of_samples_in_turn_and_begin_again() -> None:
+    split = Split(data=load("digits", "train"), known=entry("digits"), seed=0, augment=False)
+    order = split.order(0)
+    second, long = split.untied(8, 1), split.untied(split.n + 5)
+    assert np.array_equal(second.data.labels, split.data.labels[order[8:16]])
+    assert long.n == split.n + 5 and np.array_equal(long.data.labels[split.n :], split.data.labels[order[:5]])
+    assert not np.array_equal(long.data.images[split.n :], long.data.images[:5])  # moved anew

@@ -3,13 +3,15 @@
 Knows nothing about what is checked, or by whom.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from breakeven.errors import Mismatch, MismatchOutcome
+from breakeven.workloads.tolerances import DRAWS, PUSH, within
+from breakeven.workloads.weights import Weights, pushed
 
 Check = dict[str, Any]
 """What was asked and found, whether that is well (`ok`), and a note."""
@@ -52,8 +54,44 @@ def gathered(told: Iterable[Told]) -> dict[str, Check]:
     return found
 
 
+def decided(
+    limits: Mapping[str, float],
+    compared: Callable[[int], Mapping[str, float]],
+    turned: Callable[[int], float],
+    note: str,
+) -> Check:
+    """What was found on the first of DRAWS batches that the reference is decided on, by the draw's number.
+
+    A `gradient` beyond its limit may be a ReLU at zero, or a tie of maxima, that rounding broke the other
+    way. The batch is passed over only where the reference's own gradient turns by half as much or more
+    (`turned`, which never sees what is checked). Anything else beyond its limit fails at once, and so does
+    the last draw.
+    """
+    others = {name: limit for name, limit in limits.items() if name != "gradient"}
+    passed: list[str] = []
+    for draw in range(DRAWS):
+        found = compared(draw)
+        if within(limits, found) or not within(others, found):
+            break
+        turn = turned(draw)
+        if not turn >= found["gradient"] / 2:
+            break
+        passed.append(
+            f"{found['gradient']:.1e} (the reference itself turns by {turn:.1e} when pushed by {PUSH:.1e})"
+        )
+    over = f"; passed over as undecided: {', '.join(passed)}" if passed else ""
+    return check(dict(limits), dict(found), within(limits, found), note + over)
+
+
+def turn(gradient: Callable[[Weights], NDArray[np.floating]], weights: Weights) -> float:
+    """How far a gradient goes, relative L2, when each weight is pushed by PUSH, one way or the other."""
+    here = gradient(weights)
+    return max(relative_l2(gradient(pushed(weights, by)), here) for by in (PUSH, -PUSH))
+
+
 def relative_l2(found: NDArray[np.floating], expected: NDArray[np.floating]) -> float:
     """|found - expected| / |expected| over all entries; HUGE if any is not a number."""
     if not np.isfinite(found).all():
         return HUGE
-    return float(np.linalg.norm(found.astype(np.float64) - expected) / np.linalg.norm(expected))
+    size = max(float(np.linalg.norm(expected)), TINY)
+    return float(np.linalg.norm(found.astype(np.float64) - expected) / size)

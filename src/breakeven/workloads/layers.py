@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
@@ -263,6 +264,17 @@ def leaves(nodes: tuple[Node, ...]) -> Iterator[Leaf]:
             yield from leaves(node.shortcut)
         else:
             yield node
+
+
+def normed_away(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Biases whose gradient in training is nothing but rounding: the norm after them takes them out again."""
+    for node, after in pairwise(nodes):
+        if isinstance(node, Conv2d | ConvTranspose2d) and isinstance(after, BatchNorm2d | InstanceNorm2d):
+            yield f"{node.name}.bias"
+    for node in nodes:
+        if isinstance(node, Residual):
+            yield from normed_away(node.main)
+            yield from normed_away(node.shortcut)
 
 
 def out_shape(node: Leaf, shape: Shape) -> Shape:

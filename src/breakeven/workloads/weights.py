@@ -94,6 +94,23 @@ def damped(model: Model, weights: Weights, factor: float) -> Weights:
     return {name: value * np.float32(factor) if name in scaled else value for name, value in weights.items()}
 
 
+def pushed(weights: Weights, by: float) -> Weights:
+    """The weights, each times 1 + `by` u with its own u within -1 and 1, the same for every `by`."""
+    return {
+        name: (
+            value
+            * (
+                1
+                + by
+                * symmetric(derive(0, f"push:{name}"), value.size, 1.0)
+                .reshape(value.shape)
+                .astype(np.float64)
+            )
+        ).astype(np.float32)
+        for name, value in weights.items()
+    }
+
+
 def weights_hash(weights: Weights) -> str:
     """SHA-256 over names (sorted), shapes and little-endian float32 bytes, hexadecimal."""
     digest = hashlib.sha256()

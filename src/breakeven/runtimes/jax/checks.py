@@ -10,9 +10,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from breakeven.runtimes import Evaluation, bits
-from breakeven.runtimes.checks import TINY, Check, Told, check, equal, gathered, native
+from breakeven.runtimes.checks import TINY, Check, Told, check, decided, equal, gathered, native, turn
 from breakeven.runtimes.jax import input, nets, precision, training
 from breakeven.runtimes.jax.nets import Arrays
 from breakeven.runtimes.jax.session import Session, device_label
@@ -89,19 +90,26 @@ def probes(
 
 def _parity(session: Session, ran: str) -> Check:
     """Loss and gradients of a first step against FP64 on the CPU: same weights, same samples."""
-    (split,), plan = session.train, session.plan
-    untied, labels = split.untied(PARITY_BATCH)
-    images, labels = nets.in_layout(untied, channels_last=plan.how.channels_last), labels.astype(np.int32)
-    weights = _damped(session)
-    loss, gradient = _differentiated(plan, weights, images, labels, session.device, plan.dtype)
-    with jax.enable_x64(True):
-        how = nets.How(channels_last=plan.how.channels_last)
-        exact = dataclasses.replace(plan, scaled=False, dtype=np.float64, how=how)
-        cpu = jax.devices("cpu")[0]
-        with jax.default_device(cpu):
-            expected_loss, expected = _differentiated(exact, weights, images, labels, cpu, np.float64)
+    (split,), plan, weights = session.train, session.plan, _damped(session)
+    cpu, how = jax.devices("cpu")[0], nets.How(channels_last=plan.how.channels_last)
+    precise = dataclasses.replace(plan, scaled=False, dtype=np.float64, how=how)
+
+    def sampled(draw: int) -> input.HostBatch:
+        images, labels = split.untied(PARITY_BATCH, draw).first(PARITY_BATCH)
+        return nets.in_layout(images, channels_last=plan.how.channels_last), labels.astype(np.int32)
+
+    def exact(draw: int, weights: Weights) -> tuple[float, dict[str, Any]]:
+        with jax.enable_x64(True), jax.default_device(cpu):
+            return _differentiated(precise, weights, *sampled(draw), cpu, np.float64)
+
+    def compared(draw: int) -> Mapping[str, float]:
+        mine = _differentiated(plan, weights, *sampled(draw), session.device, plan.dtype)
+        return _apart(mine, exact(draw, weights))
+
     note = f"relative to FP64 on the CPU, batch {PARITY_BATCH}, as {ran}"
-    return _compared(session, ran, loss, expected_loss, gradient, expected, note)
+    return decided(
+        _limits(session, ran), compared, lambda draw: turn(lambda w: _flat(exact(draw, w)[1]), weights), note
+    )
 
 
 def _as_declared(session: Session, ran: str) -> Check:
@@ -130,7 +138,8 @@ def _as_declared(session: Session, ran: str) -> Check:
     # Dropout draws anew in each program.
     if any(type(leaf).__name__ == "Dropout" for leaf in leaves(plan.model.nodes)):
         return check(None, None, True, "not compared: dropout")
-    return _compared(session, ran, loss, expected_loss, gradient, expected, note)
+    limits, found = _limits(session, ran), _apart((loss, gradient), (expected_loss, expected))
+    return check(limits, found, within(limits, found), note)
 
 
 def declared_batch(split: Split, n: int, *, channels_last: bool) -> input.HostBatch:
@@ -143,22 +152,20 @@ def declared_batch(split: Split, n: int, *, channels_last: bool) -> input.HostBa
     return images, split.data.labels[rows].astype(np.int32)
 
 
-def _compared(
-    session: Session,
-    ran: str,
-    loss: float,
-    expected_loss: float,
-    gradient: Mapping[str, Any],
-    expected: Mapping[str, Any],
-    note: str,
-) -> Check:
-    mine, theirs = (np.concatenate([g[name].ravel() for name in expected]) for g in (gradient, expected))
-    found = {
-        "loss": abs(loss / expected_loss - 1),
-        "gradient": off(mine, theirs),
-    }
-    limits = parity_limits(ran, residual=_damped(session) is not session.weights)
-    return check(limits, found, within(limits, found), note)
+def _apart(
+    mine: tuple[float, Mapping[str, Any]], theirs: tuple[float, Mapping[str, Any]]
+) -> dict[str, float]:
+    """How far two losses and their gradients are from each other."""
+    gradient = {name: mine[1][name] for name in theirs[1]}
+    return {"loss": abs(mine[0] / theirs[0] - 1), "gradient": off(_flat(gradient), _flat(theirs[1]))}
+
+
+def _flat(gradient: Mapping[str, Any]) -> NDArray[np.float64]:
+    return np.concatenate([each.ravel() for each in gradient.values()])
+
+
+def _limits(session: Session, ran: str) -> dict[str, float]:
+    return parity_limits(ran, residual=_damped(session) is not session.weights)
 
 
 def _differentiated(

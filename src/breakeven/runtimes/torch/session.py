@@ -39,7 +39,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
 
     With `dtype` float64 (for parity) only the training functions are of use.
     """
-    work, tuning = case.work, case.tuning
+    work = case.work
     if work.recipe is None:
         raise Unsupported("training needs a recipe")
     device = place.resolve(case.device)
@@ -50,17 +50,7 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     first = weights.initial_weights(model, work.seed)
     net = nets.build(model, first).to(device=device, dtype=dtype, memory_format=memory_format(case))
-    plan = Plan(
-        recipe=work.recipe,
-        seed=work.seed,
-        shape=(work.batch, *work.input_shape),
-        steps_per_epoch=train.n // work.batch,
-        precision=tuning.precision,
-        optimizer_impl=tuning.optimizer_impl or "auto",
-        loss_every_step=tuning.loss_sync != "epoch",
-        captured=tuning.captured,
-    )
-    made, batches = driven(tuning, plan, net, train, loading(case, device, drop_last=True))
+    made, batches = trained(case, net, train, device)
     return Session(
         case=case,
         device=device,
@@ -71,6 +61,25 @@ def build(case: Case, *, dtype: torch.dtype = torch.float32) -> Session:
         batches=batches,
         training=made,
     )
+
+
+def trained(
+    case: Case, net: nn.Module, split: Split, device: torch.device
+) -> tuple[Training, input.Batches | None]:
+    """A net in training as the case drives it, and its batches of a split; nothing has run."""
+    work, tuning = case.work, case.tuning
+    assert work.recipe is not None
+    plan = Plan(
+        recipe=work.recipe,
+        seed=work.seed,
+        shape=(work.batch, *work.input_shape),
+        steps_per_epoch=split.n // work.batch,
+        precision=tuning.precision,
+        optimizer_impl=tuning.optimizer_impl or "auto",
+        loss_every_step=tuning.loss_sync != "epoch",
+        captured=tuning.captured,
+    )
+    return driven(tuning, plan, net, split, loading(case, device, drop_last=True))
 
 
 def observe(session: Session) -> Mapping[str, Any]:

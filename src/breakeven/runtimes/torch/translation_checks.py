@@ -5,8 +5,7 @@ Knows nothing about time. Slow, and it takes training steps: for a process of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +20,7 @@ from breakeven.runtimes.torch.session import loading, memory_format, same_device
 from breakeven.runtimes.torch.translation import Four, Nets, discriminator_loss, generator_loss
 from breakeven.workloads import cyclegan
 from breakeven.workloads.costs import trained_parameter_count, training_flops
-from breakeven.workloads.layers import InstanceNorm2d, Node, Residual
+from breakeven.workloads.layers import normed_away
 from breakeven.workloads.tolerances import parity_limits, within
 
 if TYPE_CHECKING:
@@ -215,23 +214,14 @@ def _first_batch(session: Session, domain: int) -> torch.Tensor:
 def _pairs(session: Session, here: Four, there: Four) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The gradients of each parameter on both sides, in FP64 on the CPU."""
     left_out = {
-        f"{name}.{key}" for name, net in cyclegan.nets(session.whole).items() for key in flat(net.nodes)
+        f"{name}.{key}"
+        for name, net in cyclegan.nets(session.whole).items()
+        for key in normed_away(net.nodes)
     }
     for (name, mine), theirs in zip(here.named_parameters(), there.parameters(), strict=True):
         if name not in left_out:
             assert mine.grad is not None and theirs.grad is not None
             yield mine.grad.double().cpu(), theirs.grad.double().cpu()
-
-
-def flat(nodes: Iterable[Node]) -> Iterator[str]:
-    """Biases whose gradient is nothing but rounding: the norm after their layer takes them out again."""
-    nodes = tuple(nodes)
-    for node, after in pairwise(nodes):
-        if isinstance(after, InstanceNorm2d):
-            yield f"{node.name}.bias"
-    for node in nodes:
-        if isinstance(node, Residual):
-            yield from flat(node.main)
 
 
 def _weights_move(session: Session) -> Check:
