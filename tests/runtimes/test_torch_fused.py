@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
-from breakeven.errors import Unsupported
+from breakeven.errors import Mismatch, Unsupported
 from breakeven.runtimes import load
 from breakeven.workloads import data, fused, models, reference
 
@@ -114,3 +115,69 @@ def test_fused_is_the_eager_call(layout: str) -> None:
         driven.step()
         torch.cuda.synchronize()
         assert apart(driven.seen.output, eager.seen.output) < 2e-5
+
+
+def on_cpu(monkeypatch: pytest.MonkeyPatch, name: str, convolved: Any, **tuning: Any) -> Any:
+    """A session whose fused steps are carried out on the CPU by another function than cuDNN's."""
+    from functools import partial
+
+    from breakeven.runtimes.torch import fused as torch_fused
+
+    monkeypatch.setattr(torch_fused, "fused_net", partial(torch_fused.net_of, convolved=convolved))
+    return session_of(name, execution="fused", **({"precision": "fp32"} | LAST | tuning))
+
+
+def checked(session: Any) -> dict[str, Any]:
+    from breakeven.runtimes.torch import inference_checks
+    from breakeven.runtimes.torch.prepared import inference_handed_over
+
+    return inference_checks.run(session, inference_handed_over(session).observed)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_fused_steps_pass_every_check(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    found = checked(on_cpu(monkeypatch, "resnet18", plain, precision=precision))
+    assert all(check["ok"] for check in found.values()), found
+    assert found["fused_precision"]["found"] == {} and "15 forms" in found["fused_precision"]["note"]
+
+
+def test_a_few_rougher_steps_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six of twenty convolutions on inputs of 10 bits, too few to be seen in the error of the output."""
+    import torch
+
+    def rough(step: fused.Conv, x: Any, weight: Any, bias: Any, added: Any) -> Any:
+        if step.out_shape[0] == 128 and x.dtype == torch.float32:
+            x = (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
+        return plain(step, x, weight, bias, added)
+
+    with pytest.raises(Mismatch, match="fused_precision") as told:
+        checked(on_cpu(monkeypatch, "resnet18", rough))
+    assert "layer2.0.conv1" in str(told.value) and "layer3" not in str(told.value)
+
+
+def test_what_lies_on_the_device_is_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folded weights themselves, not copies; three shortcuts of ResNet18 gave their biases away."""
+    session = on_cpu(monkeypatch, "resnet18", plain)
+    held = list(session.running.parameters())
+    places = {p.data_ptr() for p in held}
+    assert {t.data_ptr() for t in session.fused_net.weights.values()} <= places
+    convolutions = [s for s in session.fused_net.net.steps if isinstance(s, fused.Conv)]
+    assert len(held) == 2 * len(convolutions) - 3 + 2
+
+
+def test_a_shortcut_that_is_a_sum_gives_away_what_it_was_given() -> None:
+    from breakeven.runtimes.torch import fused as torch_fused
+
+    net = fused.fused(models.model("resnet18"))
+    steps = {s.name: s for s in net.steps if isinstance(s, fused.Conv)}
+    names = list(steps)
+    a, b, c = (
+        dataclasses.replace(steps[n], relu=False, residual=None, source=fused.IMAGES) for n in names[:3]
+    )
+    b = dataclasses.replace(b, residual=a.name)
+    c = dataclasses.replace(c, residual=b.name)
+    small = dataclasses.replace(net, steps=(a, b, c), last=c.name)
+    made = torch_fused.moved_biases(
+        small, {n: np.array([10.0**i]) for i, n in enumerate((a.name, b.name, c.name))}
+    )
+    assert made == {a.name: None, b.name: None, c.name: np.array([111.0])}

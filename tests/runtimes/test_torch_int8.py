@@ -61,6 +61,7 @@ def graphs_on_cpu(name: str, batch: int = 4) -> Any:
     return int8_cuda.Graphs(
         plan=plan,
         weights=weights,
+        head=integer.head(plan.net, weights, torch.device("cpu")),
         batch=batch,
         device=torch.device("cpu"),
         convolution=convolution,

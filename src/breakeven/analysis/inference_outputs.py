@@ -20,6 +20,9 @@ ERRORS = ("relative_l2", "l2", "error", "value")
 PLAIN = ("fp32", "fp32_accuracy", "of_fp32", "reference")
 
 
+ONE_CLASS = "FP32 gives every image the same class: agreement tells nothing"
+
+
 def outputs_of(case: Case, checks: Sequence[Check], used: Sequence[Process]) -> Outputs:
     """The figures of the checks on the machines that the numbers come from; without one, of any."""
     here = {p.attempt.fingerprint_id for p in used}
@@ -32,8 +35,10 @@ def outputs_of(case: Case, checks: Sequence[Check], used: Sequence[Process]) -> 
     right = next((p.attempt.accuracy for p in used if p.attempt.accuracy is not None), None)
     accuracy = _number(found.get(ACCURACY), SHARES)
     nulls = {name: why for p in used for name, why in p.attempt.nulls.items() if name == ACCURACY}
+    # A net that gives every image one class, as many with random weights do, agrees whatever its precision.
+    empty = _number(found.get("answers"), ("value",)) == 1
     values: dict[str, Any] = {
-        "agreement": _number(found.get(AGREEMENT), SHARES),
+        "agreement": None if empty else _number(found.get(AGREEMENT), SHARES),
         "output_error": _number(found.get(OUTPUT_ERROR), ERRORS),
         "reference_error": _number(found.get(OUTPUT), ERRORS),
         "accuracy": right if accuracy is None else accuracy,
@@ -49,7 +54,10 @@ def outputs_of(case: Case, checks: Sequence[Check], used: Sequence[Process]) -> 
         failed=failed,
         evidence=tuple(f"{c.case_id}/check/{c.fingerprint_id}" for c in mine),
         reasons={
-            name: nulls.get(name) or _note(found.get(name)) or why
+            name: nulls.get(name)
+            or (empty and name == AGREEMENT and ONE_CLASS)
+            or _note(found.get(name))
+            or why
             for name, value in values.items()
             if value is None
         },

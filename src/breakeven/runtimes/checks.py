@@ -34,6 +34,12 @@ def equal(asked: Any, found: Any, note: str | None = None) -> Check:
     return check(asked, found, asked == found, note)
 
 
+def answers(scores: NDArray[np.floating]) -> Told:
+    """How many classes FP32's own answers are of. With random weights it may be one, whatever the image."""
+    found = len(set(scores.argmax(1).tolist()))
+    return "answers", "output_mismatch", check(None, found, True, "classes among FP32's own answers")
+
+
 def native(precision: str, hardware: tuple[bool, str]) -> Told:
     """Whether the `hardware` has the type. Emulation is named, not refused: it is what a device can do."""
     here, why = hardware

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -88,6 +89,14 @@ def readers(net: Fused, name: str) -> int:
     return [*sources, *residuals, net.last].count(name)
 
 
+def costliest(net: Fused) -> Conv:
+    """The convolution with the most products."""
+    convolutions = [step for step in net.steps if isinstance(step, Conv)]
+    return max(
+        convolutions, key=lambda s: prod(s.out_shape) * s.conv.in_channels * s.conv.kernel * s.conv.kernel
+    )
+
+
 def folded(
     weight: Array, bias: Array | None, norm: layers.BatchNorm2d, weights: Weights
 ) -> tuple[Array, Array]:
@@ -156,7 +165,7 @@ def _residual(node: layers.Residual, x: str, shape: Shape) -> list[Step]:
     shortcut, added, _ = _sequence(node.shortcut, x, shape)
     main, _, _ = _sequence(node.main, x, shape)
     end = main[-1] if main else None
-    if not isinstance(end, Conv) or end.relu:
+    if not isinstance(end, Conv) or end.relu or end.residual is not None:
         raise UserError(f"layer {node.name}: a sum is fused with the convolution before it, and here is none")
     return [*shortcut, *main[:-1], dataclasses.replace(end, residual=added, relu=node.relu)]
 

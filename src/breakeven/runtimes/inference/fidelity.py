@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from breakeven.runtimes.checks import HUGE, Check, Told, check, relative_l2
+from breakeven.runtimes.checks import HUGE, Check, Told, answers, check, relative_l2
 from breakeven.runtimes.inference.inputs import Images, Inputs, Logits, all_logits
 from breakeven.workloads.costs import forward_flops
 from breakeven.workloads.layers import Conv2d, Linear, Model, leaves
@@ -45,6 +45,7 @@ def fidelity(inputs: Inputs, ran: str, run: Logits, exact: Logits, exact_batch: 
     mine, theirs, right = _scored(inputs, run, exact, exact_batch, n)
     if not translating:
         yield "agreement", "output_mismatch", _agreement(inputs, ran, mine, theirs)
+        yield answers(theirs)
     error = relative_l2(mine, theirs)
     limit = OUTPUT_ERROR[ran]
     yield "output_error", "output_mismatch", check(limit, error, error <= limit, f"relative L2, {n} images")

@@ -5,10 +5,11 @@ what a compiler makes a kernel of its own, which loads and stores all of it, is 
 that made it. torch's operators for it (`cudnn_convolution_relu`, `..._add_relu`) need a CUDA device.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from breakeven.errors import Unsupported, UserError
@@ -48,6 +49,11 @@ class Fused:
             last = integer.headed(node, self.head, last)
         return last
 
+    def held(self) -> nn.Module:
+        """The same weights as parameters of a module: what is on the device."""
+        biases = [bias for bias in self.biases.values() if bias is not None]
+        return holding([*self.weights.values(), *biases, *self.head.values()])
+
     def _made(self, step: fused.Step, kept: Mapping[str, torch.Tensor]) -> torch.Tensor:
         x = kept[step.source]
         if isinstance(step, fused.Pool):
@@ -55,6 +61,11 @@ class Fused:
             return functional.max_pool2d(x, pool.kernel, pool.stride, pool.padding)
         added = None if step.residual is None else kept[step.residual]
         return self.convolved(step, x, self.weights[step.name], self.biases[step.name], added)
+
+
+def holding(tensors: Sequence[torch.Tensor]) -> nn.Module:
+    """A module whose parameters are these very tensors."""
+    return nn.ParameterList([nn.Parameter(tensor, requires_grad=False) for tensor in tensors])
 
 
 def convolved(
@@ -124,6 +135,8 @@ def moved_biases(net: fused.Fused, biases: Mapping[str, fused.Array]) -> dict[st
         shortcut = convolutions.get(step.residual or "")
         if shortcut is None or shortcut.relu or fused.readers(net, shortcut.name) != 1:
             continue
-        made[step.name] = biases[step.name] + biases[shortcut.name]
+        mine, moved = made[step.name], made[shortcut.name]  # a shortcut may be a sum, with what it was given
+        assert mine is not None and moved is not None
+        made[step.name] = mine + moved
         made[shortcut.name] = None
     return made

@@ -49,8 +49,9 @@ class Calls:
 class Session:
     """A case built: what its functions close over. `rows`: samples of each batch, int64 [k, batch].
 
-    `net` is the declared net in the type that runs; for int8 the one in FP32 that was quantised. `integers`
-    runs in its place where INT8 is cuDNN's.
+    `net` is the declared net in the type that runs; for int8 the one in FP32 that was quantised. `running`
+    holds the weights on the device: `net` itself, or what runs in its place (`fused`, or `integers` where
+    INT8 is cuDNN's), while `net` stays on the host.
     """
 
     case: Case
@@ -64,7 +65,9 @@ class Session:
     calls: Calls
     seen: Seen
     facts: dict[str, Any]
+    running: nn.Module
     integers: int8_cuda.Graphs | None = None
+    fused_net: fused.Fused | None = None
     next: list[int] = field(default_factory=lambda: [0])
 
     def step(self) -> None:
@@ -113,18 +116,23 @@ def build(case: Case) -> Session:
     model = models.model(work.model, num_classes=work.num_classes, input_shape=work.input_shape)
     weights = sources.of(work, model)
     dtype, layout = precision.whole_dtype(tuning.precision), memory_format(case)
-    net = nets.build(model, weights).eval().to(device=device, dtype=dtype, memory_format=layout)
+    elsewhere = tuning.fused or (tuning.precision == "int8" and device.type == "cuda")
+    home = torch.device("cpu") if elsewhere else device
+    net = nets.build(model, weights).eval().to(device=home, dtype=dtype, memory_format=layout)
     rows = order.inference_batches(work.seed, len(test.images), work.batch, work.input_shape)
     facts: dict[str, Any] = {}
     run: Net = net
+    running: nn.Module = net
     integers: int8_cuda.Graphs | None = None
+    fused_net: fused.Fused | None = None
     if tuning.precision == "int8" and device.type == "cuda":
         integers, facts["quantized"] = int8_cuda.quantised(case, model, weights, device)
-        run = integers
+        run, running = integers, fused.holding(list(integers.head.values()))
     elif tuning.precision == "int8":
         run, facts["quantized"] = quantized.quantized(case, net, layout)
     elif tuning.fused:
-        run = fused.fused_net(model, weights, device, dtype, layout)
+        run = fused_net = fused.fused_net(model, weights, device, dtype, layout)
+        running = fused_net.held()
     # Placed as data on the host are, in float32: a call's copy in has nothing to convert.
     resident = tuning.residency == "device"
     batches = tuple(
@@ -152,7 +160,9 @@ def build(case: Case) -> Session:
         calls=calls,
         seen=seen,
         facts=facts,
+        running=running,
         integers=integers,
+        fused_net=fused_net,
     )
 
 

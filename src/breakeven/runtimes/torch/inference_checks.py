@@ -16,12 +16,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from breakeven.runtimes import bits
-from breakeven.runtimes.checks import Check, Told, check, equal, gathered, native, relative_l2
-from breakeven.runtimes.torch import int8_cuda, nets, precision, quantized
+from breakeven.runtimes.checks import Check, Told, answers, check, equal, gathered, native, relative_l2
+from breakeven.runtimes.torch import fused, int8_cuda, nets, precision, quantized
 from breakeven.runtimes.torch.inference import Session
 from breakeven.runtimes.torch.session import memory_format, same_device
 from breakeven.runtimes.torch.tokens import Attention
 from breakeven.workloads import data, models, reference
+from breakeven.workloads import fused as fused_nets
 from breakeven.workloads.costs import forward_flops, parameter_count
 from breakeven.workloads.fetch import cache_dir
 from breakeven.workloads.tolerances import OUTPUT_ERROR, least_agreement
@@ -56,13 +57,15 @@ def run(session: Session, observed: Callable[[], Mapping[str, Any]]) -> dict[str
 
 def _checks(session: Session, observed: Callable[[], Mapping[str, Any]]) -> Iterator[Told]:
     asked, device = session.case.tuning.precision, session.device
-    same_device(session.net, None, device)
+    same_device(session.running, None, device)
     yield "parameters", "invalid", equal(parameter_count(session.model), nets.parameter_count(session.net))
     yield native(asked, precision.hardware(asked, device))
     session.build()
     session.step()
     ran, probed = _precision(session)
     yield "precision", "precision_mismatch", probed
+    if session.fused_net is not None:
+        yield "fused_precision", "precision_mismatch", _every_fused(session, session.fused_net)
     if session.integers is not None:
         yield from _integers(session.integers, session.calls.inputs[0])
     yield "forward_flops", "invalid", _flops(session)
@@ -90,6 +93,7 @@ def _answers(session: Session, ran: str) -> Iterator[Told]:
         trained = session.case.work.weights is not None
         least = least_agreement(ran, len(images), trained=trained)
         yield "agreement", "output_mismatch", check(least, same, same >= least, note)
+        yield answers(plain)
     error = relative_l2(scores, plain)
     note = f"relative L2 of the scores of {len(images)} images against FP32 on the CPU"
     yield (
@@ -140,7 +144,11 @@ def _precision(session: Session) -> tuple[str, Check]:
     found: dict[str, dict[str, Any]] = {}
     dtype = precision.whole_dtype(asked)
     for name, (module, shape) in _costliest(session).items():
-        if name == "attention":
+        if name == "conv" and session.fused_net is not None:
+            found[name] = _probed_step(
+                session, session.fused_net, fused_nets.costliest(session.fused_net.net)
+            )
+        elif name == "attention":
             found[name] = precision.probe_attention(
                 module, shape, precision="default", device=device, dtype=dtype
             )
@@ -157,6 +165,51 @@ def _precision(session: Session) -> tuple[str, Check]:
     settable = {name: value for name, value in names.items() if name != "attention"}
     ran = next((name for name in reversed(OUTPUT_ERROR) if name in names.values()), "bf16")
     return ran, check(asked, found, bits.same(asked, settable))
+
+
+def _every_fused(session: Session, net: fused.Fused) -> Check:
+    """Whether any fused convolution is rougher than asked: cuDNN chooses for each, and a few of them hide in
+    the error of the output. Steps of one form and shape are probed once.
+    """
+    asked = session.case.tuning.precision
+    forms = {
+        (s.conv.in_channels, s.conv.out_channels, s.conv.kernel, s.conv.stride, s.in_shape, s.relu, added): s
+        for s in net.net.steps
+        if isinstance(s, fused_nets.Conv)
+        for added in (s.residual is not None,)
+    }
+    kept = {step.name: _probed_step(session, net, step)["precision"] for step in forms.values()}
+    rough = {name: p for name, p in kept.items() if asked != "default" and bits.rank(p) > bits.rank(asked)}
+    note = f"fused convolutions rougher than asked; {len(kept)} forms and shapes were probed"
+    return check({}, rough, not rough, note)
+
+
+def _probed_step(session: Session, net: fused.Fused, step: fused_nets.Conv) -> dict[str, Any]:
+    """The mantissa bits that a step keeps, by the very function that convolves in the timed calls."""
+    node, batch = step.conv, session.case.work.batch
+    module = nn.Conv2d(
+        node.in_channels, node.out_channels, node.kernel, node.stride, node.padding, bias=False
+    )
+
+    def run(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        weight = layer.get_parameter("weight")
+        bias = None if net.biases[step.name] is None else weight.new_zeros(node.out_channels)
+        added = None
+        if step.residual is not None:
+            added = weight.new_zeros((len(x), *step.out_shape)).contiguous(
+                memory_format=memory_format(session.case)
+            )
+        return net.convolved(step, x, weight, bias, added)
+
+    return precision.probe(
+        module,
+        (batch, *step.in_shape),
+        precision="default",
+        device=session.device,
+        memory_format=memory_format(session.case),
+        dtype=precision.whole_dtype(session.case.tuning.precision),
+        run=run,
+    )
 
 
 def _integers(net: int8_cuda.Graphs, images: torch.Tensor) -> Iterator[Told]:

@@ -39,6 +39,7 @@ class Graphs:
 
     plan: Plan
     weights: Weights
+    head: Mapping[str, torch.Tensor]
     batch: int
     device: torch.device
     convolution: Callable[[int8.Conv, int], tuple[integer.Convolve, cudnn_graphs.Planned]]
@@ -54,8 +55,7 @@ class Graphs:
             if isinstance(made, int8.Conv):
                 name = made.step.name
                 steps[name], self.plans[name] = self.convolution(made, self.batch)
-        head = integer.head(self.plan.net, self.weights, self.device)
-        self.nets[:] = [Integer(plan=self.plan, convolve=steps, head=head)]
+        self.nets[:] = [Integer(plan=self.plan, convolve=steps, head=self.head)]
         return {
             "forms": self.forms(),
             "plans": dict(Counter(plan.name for plan in self.plans.values())),
@@ -103,6 +103,7 @@ def quantised(
     graphs = Graphs(
         plan=int8.padded(made, cudnn_graphs.CHANNELS),
         weights=weights,
+        head=integer.head(net, weights, device),
         batch=case.work.batch,
         device=device,
         convolution=partial(cudnn_graphs.convolution, room),

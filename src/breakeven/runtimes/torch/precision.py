@@ -5,7 +5,7 @@ Only the `fp32_precision` settings are used: once one of them is set, reading `a
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -68,6 +68,10 @@ def autocast_dtype(precision: str) -> str | None:
     return None if dtype is None else str(dtype).removeprefix("torch.")
 
 
+Run = Callable[[nn.Module, torch.Tensor], torch.Tensor]
+"""Computes a layer on an input, in another way than the layer itself."""
+
+
 def probe(
     module: nn.Module,
     shape: tuple[int, ...],
@@ -76,8 +80,11 @@ def probe(
     device: torch.device,
     memory_format: torch.memory_format = torch.contiguous_format,
     dtype: torch.dtype = torch.float32,
+    run: Run | None = None,
 ) -> dict[str, Any]:
     """Mantissa bits that a Conv2d or Linear of this shape keeps, and what precision that is.
+
+    `run` computes the layer where that is not the layer itself.
 
     `dtype` is the type of weights and input: training's is float32, with autocast where the precision asks.
 
@@ -87,7 +94,7 @@ def probe(
     """
     layer = _unit_layer(module, device, memory_format).to(dtype)
     kept, found = bits.kept(
-        lambda values: _response(layer, values, shape, precision, device, memory_format), shape[0]
+        lambda values: _response(layer, values, shape, precision, device, memory_format, run), shape[0]
     )
     return {"bits": kept, "precision": found, "shape": list(shape)}
 
@@ -198,6 +205,7 @@ def _response(
     precision: str,
     device: torch.device,
     memory_format: torch.memory_format,
+    run: Run | None,
 ) -> NDArray[np.floating]:
     """Output element that one input element per sample meets; the element sits where a window is centred."""
     x, given = torch.zeros(shape, dtype=torch.float32), torch.from_numpy(values).float()
@@ -209,4 +217,6 @@ def _response(
     else:
         x.view(shape[0], -1)[:, 0] = given  # of a sample's first token, if it has tokens
     with torch.inference_mode(), autocast(precision, device):
-        return numbers(layer(x.to(device, layer.weight.dtype)).float().reshape(shape[0], -1)[:, 0])
+        x = x.to(device, layer.weight.dtype)
+        made = layer(x) if run is None else run(layer, x)
+        return numbers(made.float().reshape(shape[0], -1)[:, 0])

@@ -42,7 +42,7 @@ def inference_handed_over(session: inference.Session) -> Prepared:
     case, device = session.case, session.device
 
     def observed() -> Mapping[str, Any]:
-        facts = observe_net(session.net, session.seen, device)
+        facts = observe_net(session.running, session.seen, device)
         return facts | {name: fact for name, fact in session.facts.items() if name != "build"}
 
     def unresumable(folder: Path) -> None:
