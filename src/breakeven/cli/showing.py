@@ -70,6 +70,8 @@ def report(
         shown = " ".join(map(shlex.quote, results))
         cases = 0 if claims else len(understanding.cases)
         print(reports.screen(made, cases, width=width(), colour=colour(), name=shown), end="")
+    # At its end the interpreter would look all the same.
+    gc.freeze()
     return OK
 
 
