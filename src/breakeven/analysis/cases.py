@@ -12,7 +12,14 @@ from typing import Any
 from breakeven import stats
 from breakeven.analysis import naming
 from breakeven.analysis.ceilings import Light, Limits, above, too_fast
-from breakeven.analysis.estimates import with_costs, with_light, with_resources, with_runs, with_steps
+from breakeven.analysis.estimates import (
+    memory_of,
+    with_costs,
+    with_energy,
+    with_light,
+    with_runs,
+    with_steps,
+)
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.forecast import built
 from breakeven.analysis.processes import (
@@ -62,6 +69,14 @@ class Measured:
         return self.finding.case
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """Where a case stands: in which file, and whether in its latest study."""
+
+    in_study: bool
+    source: str
+
+
 def measured_cases(results: Results) -> list[Measured]:
     """Every case that has an attempt: those of the latest study in its order, then those of earlier ones.
 
@@ -86,9 +101,8 @@ def measured_cases(results: Results) -> list[Measured]:
     for case_id in order:
         checks = by_case.get(case_id, [])
         looks = looks_of(studies, case_id), full_looks_of(studies, case_id)
-        found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks)
-        finding = dataclasses.replace(found.finding, in_study=case_id in wanted, source=results.path)
-        made.append(dataclasses.replace(found, finding=finding))
+        place = _Place(in_study=case_id in wanted, source=results.path)
+        made.append(_measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks, place))
     return made
 
 
@@ -99,14 +113,12 @@ def confirmed_cases(results: Results) -> dict[str, Measured]:
         if attempt.purpose == "confirm":
             groups.setdefault(attempt.case_id, []).append(attempt)
     limits, by_case, studies = Limits.of(results), checks_of(results), results.studies
+    place = _Place(in_study=True, source=results.path)
     made = {}
     for case_id, mine in groups.items():
         checks = by_case.get(case_id, [])
         looks = confirm_looks_of(studies), ()
-        found = _measured(mine, checks, naming.preset_of(mine), None, limits, looks)
-        made[case_id] = dataclasses.replace(
-            found, finding=dataclasses.replace(found.finding, source=results.path)
-        )
+        made[case_id] = _measured(mine, checks, naming.preset_of(mine), None, limits, looks, place)
     return made
 
 
@@ -135,6 +147,7 @@ def _measured(
     relative_ci: float | None,
     limits: Limits,
     looks: tuple[tuple[int, ...], tuple[int, ...]],
+    place: _Place,
 ) -> Measured:
     refuted = next(
         (f"{c.outcome}: {in_words(c.reason or '')}" for c in checks if c.outcome in REFUTING), None
@@ -150,14 +163,13 @@ def _measured(
         everything, why, runs = [], refuted, ()
     used, totals = main_unit(everything), totals_of(runs)
     entering = [*(p.attempt for p in used), *(run.last for run in runs)]
-    finding = with_steps(_named(attempts, checks, label, refuted), used, why, looks[0])
+    finding = with_steps(_named(attempts, checks, label, refuted, place), used, why, looks[0])
     finding = with_runs(finding, runs, list(totals.values()), looks[1])
     finding = with_costs(finding, next((a.parameters for a in reversed(entering) if a.parameters), None))
     finding = with_light(finding, light)
     # A full run's window holds evaluations too: sampled processes say better what a step needs.
-    finding = with_resources(
-        finding, [p.attempt for p in used] or [run.last for run in runs], light.board.limit_w
-    )
+    telling = [p.attempt for p in used] or [run.last for run in runs]
+    finding = with_energy(finding, telling, light.board.limit_w)
     flags = _flags(entering, checks, finding.step_s, relative_ci)
     if above(finding.tflop_per_s, light):
         flags["above_ceiling"] = len(used)
@@ -165,6 +177,7 @@ def _measured(
         flags["several_units"] = len(everything)
     finding = dataclasses.replace(
         finding,
+        memory_mib=memory_of(telling),
         flags=tuple(sorted(flags)),
         flag_counts=flags,
         unit=entering[0].fingerprint_id if entering else None,
@@ -201,7 +214,7 @@ def _light(
 
 
 def _named(
-    attempts: Sequence[Attempt], checks: Sequence[Check], label: str, refuted: str | None
+    attempts: Sequence[Attempt], checks: Sequence[Check], label: str, refuted: str | None, place: _Place
 ) -> CaseFinding:
     """The finding without its numbers: what the case is and how its attempts ended."""
     last = attempts[-1]
@@ -216,7 +229,8 @@ def _named(
         tuning_name=label,
         device_label=last.device.label,
         simulated=last.device.kind == "sim" or any("simulated" in a.flags for a in attempts),
-        in_study=True,
+        in_study=place.in_study,
+        source=place.source,
         processes=0,
         outcomes=dict(sorted(outcomes.items())),
         failure=refuted or _failure(attempts),

@@ -31,9 +31,15 @@ def with_steps(
         reason = why or "no process"
         return _because(finding, step_s=reason, samples_per_s=reason, epoch_s=reason, total_s=reason)
     steps, rates = [p.step_s for p in used], [p.samples_per_s for p in used]
-    ahead = forecast(used, looks)
     evaluations = [evaluation_s(p.attempt) for p in used]
-    finding = dataclasses.replace(
+    ahead = forecast(used, evaluations, looks)
+    evaluation = _middle([value for value in evaluations if not isinstance(value, str)])
+    reasons = dict(finding.reasons)
+    unknown = next((value for value in evaluations if isinstance(value, str)), None)
+    if evaluation is None and unknown:
+        reasons["evaluation_s"] = unknown
+    single = {"step_s": ONE, "samples_per_s": ONE} if len(used) == 1 else {}
+    return dataclasses.replace(
         finding,
         processes=len(used),
         step_s=stats.case_interval(steps, looks=looks),
@@ -44,16 +50,12 @@ def with_steps(
         epoch_point_s=ahead.epoch_point_s,
         total_s=ahead.total_s,
         total_point_s=ahead.total_point_s,
-        evaluation_s=_middle([value for value in evaluations if not isinstance(value, str)]),
+        evaluation_s=evaluation,
         startup_s=_middle([ns * NS for p in used if (ns := p.attempt.startup_ns) is not None]),
         cold_s=_middle([ns * NS for p in used if (ns := p.attempt.cold_ns) is not None]),
         samples_s=tuple(steps),
+        reasons=reasons | ahead.reasons | single,
     )
-    unknown = next((value for value in evaluations if isinstance(value, str)), None)
-    if finding.evaluation_s is None and unknown:
-        finding = _because(finding, evaluation_s=unknown)
-    single = {"step_s": ONE, "samples_per_s": ONE} if len(used) == 1 else {}
-    return _because(finding, **ahead.reasons, **single)
 
 
 def with_runs(
@@ -104,30 +106,22 @@ def with_costs(finding: CaseFinding, parameters: int | None) -> CaseFinding:
 
 def with_light(finding: CaseFinding, light: Light) -> CaseFinding:
     """Adds what the device does at best at the precision that ran, and which share of it was reached."""
-    finding = dataclasses.replace(
+    rate = finding.tflop_per_s
+    return dataclasses.replace(
         finding,
         ceiling_precision=light.precision,
         ceiling_tflop_per_s=light.ceiling,
         ceiling_evidence=light.evidence,
         peak_tflop_per_s=light.peak,
+        share_of_ceiling=rate / light.ceiling if light.ceiling and rate is not None else None,
+        reasons={**finding.reasons, **light.reasons},
     )
-    if light.ceiling and finding.tflop_per_s is not None:
-        finding = dataclasses.replace(finding, share_of_ceiling=finding.tflop_per_s / light.ceiling)
-    return _because(finding, **light.reasons)
 
 
-def with_resources(
+def with_energy(
     finding: CaseFinding, attempts: Sequence[Attempt], limit_w: float | None = None
 ) -> CaseFinding:
-    """Adds memory (the most that any process used: what has to fit) and gross energy of the steady state.
-
-    More energy than the board's power limit allows is no reading (R9).
-    """
-    memory: dict[str, float] = {}
-    for attempt in attempts:
-        for name, mib in attempt.memory.items():
-            memory[name] = max(mib, memory.get(name, mib))
-    finding = dataclasses.replace(finding, memory_mib=memory)
+    """Adds gross energy of the steady state. More than the board's power limit allows is no reading (R9)."""
     watts = [
         x / NS for a in attempts if a.energy and (x := _per(a.energy, "gross_j", "window_ns")) is not None
     ]
@@ -142,6 +136,16 @@ def with_resources(
         finding = dataclasses.replace(finding, power_w=power, energy_j_per_step=joules)
         return _net(finding, attempts)
     return _because(finding, energy_j_per_step=_unread(attempts))
+
+
+def memory_of(attempts: Sequence[Attempt]) -> dict[str, float]:
+    """The most that any process used, by kind: what has to fit."""
+    memory: dict[str, float] = {}
+    for attempt in attempts:
+        for name, mib in attempt.memory.items():
+            if name not in memory or mib > memory[name]:
+                memory[name] = mib
+    return memory
 
 
 def _unread(attempts: Sequence[Attempt]) -> str:

@@ -90,15 +90,16 @@ def epoch_s(process: Process) -> float | str:
 
 def total_s(process: Process, epochs: int | None = None) -> float | str:
     """Seconds of the whole recipe, or of so many epochs of it; or why they cannot be forecast."""
-    return _total_s(process, epoch_s(process), epochs)
+    return _total_s(process, epoch_s(process), evaluation_s(process.attempt), epochs)
 
 
-def _total_s(process: Process, epoch: float | str, epochs: int | None = None) -> float | str:
-    """The same, given the seconds of an epoch or why they are not known."""
+def _total_s(
+    process: Process, epoch: float | str, evaluation: float | str, epochs: int | None = None
+) -> float | str:
+    """The same, given the seconds of an epoch and of an evaluation, or why they are not known."""
     attempt = process.attempt
     if attempt.work.recipe is None:
         return "inference has no run to forecast"
-    evaluation = evaluation_s(attempt)
     if isinstance(epoch, str):
         return epoch
     if isinstance(evaluation, str):
@@ -111,11 +112,16 @@ def _total_s(process: Process, epoch: float | str, epochs: int | None = None) ->
     return once + (epochs or attempt.work.recipe.epochs) * (epoch + evaluation)
 
 
-def forecast(processes: Sequence[Process], looks: Sequence[int] = ()) -> Forecast:
-    """Both forecasts with their intervals (`looks`: `stats.widening`); of one process a point alone."""
+def forecast(
+    processes: Sequence[Process], evaluations: Sequence[float | str], looks: Sequence[int] = ()
+) -> Forecast:
+    """Both forecasts with their intervals (`looks`: `stats.widening`); of one process a point alone.
+
+    `evaluations`: `evaluation_s` of every process.
+    """
     each = [epoch_s(p) for p in processes]
     epochs, why_epoch = _known(each)
-    totals, why_total = _known([_total_s(p, epoch) for p, epoch in zip(processes, each, strict=True)])
+    totals, why_total = _known(list(map(_total_s, processes, each, evaluations)))
     reasons = {}
     if len(epochs) < 2:
         reasons["epoch_s"] = why_epoch if not epochs else "one process"

@@ -8,11 +8,13 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from breakeven.analysis.findings import QualityFinding
 from breakeven.analysis.verdicts import judged, overruled
 from breakeven.records.blocks import as_columns
 from breakeven.records.canonical import ID_LENGTH, digest
-from breakeven.records.case import Case
+from breakeven.records.case import Case, Tuning, Work
 from breakeven.records.file import Results, left_out
 from breakeven.records.lines import Attempt, Check, Fingerprint, Load
 
@@ -26,8 +28,8 @@ LOWER: Mapping[str, frozenset[str]] = {
 PRECISIONS_READ = ("conv_precision", "matmul_precision", "input_dtype", "inference_precision", "autocast")
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "f16": "fp16"}
 
-Proved = dict[tuple[str, str, str], Case]
-"""(case_id, work_id, tuning_id) -> the case that they belong to, of those seen so far."""
+Proved = dict[tuple[str, str], Case | Work | Tuning]
+"""(kind, id) -> what the id belongs to, of those seen so far."""
 
 JITTER = 5
 """Different block times of one process from which on another process with all the same is a copy."""
@@ -137,7 +139,7 @@ def _fault(attempt: Attempt, ids: Proved) -> str | None:
     if (strange := _strange(attempt, ids)) is not None:
         return strange
     blocks = as_columns(attempt.blocks)
-    if (blocks.samples != blocks.n_steps * attempt.work.batch).any():
+    if np.count_nonzero(blocks.samples != blocks.n_steps * attempt.work.batch):
         return "their blocks count other samples than steps times batch"
     return None
 
@@ -145,12 +147,13 @@ def _fault(attempt: Attempt, ids: Proved) -> str | None:
 def _strange(line: Attempt | Load, ids: Proved) -> str | None:
     """Why a line is not of the case that it names; None if it is. `ids` as in `_fault`."""
     case = line.case
-    told = line.case_id, line.work_id, line.tuning_id
-    # Working out ids takes longer than all else here: once a case.
-    if ids.get(told) != case:
-        if told != (case.case_id, case.work_id, case.tuning_id):
-            return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
-        ids[told] = case
+    told = (
+        ("case", line.case_id, case),
+        ("work", line.work_id, case.work),
+        ("tuning", line.tuning_id, case.tuning),
+    )
+    if not all(_belongs(kind, id_, to, ids) for kind, id_, to in told):
+        return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
     device = line.observed.get("device")
     kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
     if case.device.kind in ("cpu", "cuda") and kind != case.device.kind:
@@ -161,6 +164,15 @@ def _strange(line: Attempt | Load, ids: Proved) -> str | None:
     if ran is not None:
         return f"{ran} was read back of a case in {asked}"
     return None
+
+
+def _belongs(kind: str, id_: str, to: Case | Work | Tuning, ids: Proved) -> bool:
+    """Whether an id is that of a case or a part of it. Working it out takes longer than all else: once."""
+    if ids.get((kind, id_)) != to:
+        if id_ != digest(kind, to):
+            return False
+        ids[kind, id_] = to
+    return True
 
 
 def _clash(
@@ -186,8 +198,9 @@ def _copied(attempt: Attempt, timed: dict[tuple[object, ...], list[Attempt]]) ->
     Times that hardly vary may agree (a simulated device without noise): then nothing is told.
     """
     blocks = as_columns(attempt.blocks)
-    # Equal blocks have an equal sum, which hardly any others share: most are told apart by it.
-    alike = timed.setdefault((attempt.case_id, attempt.region, int(blocks.ns.sum())), [])
+    # Equal blocks end alike, as hardly any others do: most are told apart by it.
+    last = int(blocks.ns[-1]) if blocks else None
+    alike = timed.setdefault((attempt.case_id, attempt.region, len(blocks), last), [])
     copied = any(as_columns(other.blocks) == blocks for other in alike)
     if copied and len(set(blocks.ns.tolist())) >= JITTER:
         return "they hold the times of another attempt, to the nanosecond (copied?)"

@@ -160,17 +160,17 @@ def _compared(
     if not {unit for unit, _ in a} & {unit for unit, _ in b}:
         return _Draft(finding=_because(finding, "measured on different machines"), ratio=None)
     shared = [key for key in a if key in b]
-    finding = dataclasses.replace(finding, unit=shared[0][0] if shared else None)
+    unit = shared[0][0] if shared else None
     ratio = stats.paired_ratio(a, b, looks=looks)
     if ratio is not None:
-        point = ratio.interval.estimate
-        return _Draft(finding=dataclasses.replace(finding, ratio=ratio.interval, point=point), ratio=ratio)
+        finding = dataclasses.replace(finding, unit=unit, ratio=ratio.interval, point=ratio.interval.estimate)
+        return _Draft(finding=finding, ratio=ratio)
     # A point takes processes of one unit: the replicates in common, else all of both sides.
     keys_a, keys_b = (shared, shared) if shared else (list(a), list(b))
     point = stats.geometric_mean(a[key] for key in keys_a) / stats.geometric_mean(b[key] for key in keys_b)
     few = min(len(a), len(b)) < 2
     why = "one process a side: no interval, no verdict" if few else "fewer than two replicates in common"
-    return _Draft(finding=_because(dataclasses.replace(finding, point=point), why), ratio=None)
+    return _Draft(finding=_because(dataclasses.replace(finding, unit=unit, point=point), why), ratio=None)
 
 
 def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests: int) -> RatioFinding:

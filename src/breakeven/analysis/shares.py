@@ -107,7 +107,9 @@ def _of_device(exposed: Times, busy: Times, step: float) -> dict[str, float]:
     return shares | {"data_wait": wait / step, "other": (left - wait) / step}
 
 
-def _times(value: object) -> dict[str, float]:
+def _times(value: object) -> Times:
     if not isinstance(value, Mapping):
         return {}
+    if set(map(type, value.values())) <= {float}:
+        return value
     return {str(name): float(ms) for name, ms in value.items() if isinstance(ms, (int, float))}

@@ -158,14 +158,13 @@ def _file(results: Results, show_all: bool) -> _File:
     pairs = pairs_of([m for m in shown if not removed_by(m.preset)], base) if base else []
     confirmed = confirmed_cases(results)
     planned = study.case_ids if study else tuple(case.case_id for case in cases)
-    chosen = choices(results.attempts, planned, results.checks)
+    wants_best = naming.asks_for_best(asked) or bool(confirmed)
+    chosen = choices(results.attempts, planned, results.checks) if wants_best else {}
     every = [*pairs, *(best_pairs(chosen, confirmed, base) if base else [])]
     ratios = ratios_of(every)
     # Tunings of inference stand side by side: none adds to another.
     trained = [m for m in shown if m.case.work.task == "train"]
-    ladders = ladders_of(
-        trained, confirmed, chosen, planned, wants_best=naming.asks_for_best(asked) or bool(confirmed)
-    )
+    ladders = ladders_of(trained, confirmed, chosen, planned, wants_best=wants_best)
     parity = parity_of(
         pairs, naming.number(asked, "accuracy_margin") or MARGIN, full=asked.get("full") is True
     )

@@ -5,9 +5,9 @@ Knows nothing about files. A file of a large study holds millions: as objects of
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -24,8 +24,8 @@ DIGITS = b"0123456789"
 # What stands around a number becomes a space, so that a digit in any other place is a number too many.
 SPACED = bytes.maketrans(b",:", b"  ")
 NOT_NUMBERS = bytes(sorted(set(range(256)) - set(b"0123456789,:")))
-KNOWN_FORMS = 64
-"""Forms of lists kept: those of one study differ in how many blocks warmed up, and in little else."""
+KNOWN: deque[tuple[bytes, "Marks | None"]] = deque(maxlen=64)
+"""Forms of lists, the latest: those of one study differ in how many blocks warmed up, and in little else."""
 MOST = 10**15
 """Nanoseconds and counts above (eleven days) are read one by one: far below what 64 bits or a float hold."""
 
@@ -208,9 +208,18 @@ def parse(text: bytes) -> Blocks | None:
     return Blocks(rows, marks) if values.max() < MOST and rows[:, 0].min() >= 1 else None
 
 
-@lru_cache(maxsize=KNOWN_FORMS)
 def _marks(form: bytes) -> Marks | None:
     """The marks of a list less its digits; None for any other text."""
+    # Not a dictionary: to hash a text takes ten times as long as to compare it with another of its length.
+    for known, marks in KNOWN:
+        if known == form:
+            return marks
+    marks = _read(form)
+    KNOWN.append((form, marks))
+    return marks
+
+
+def _read(form: bytes) -> Marks | None:
     no, yes = b"false", b"true"
     rows = [
         [value == yes for value in found.groups()]

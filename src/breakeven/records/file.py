@@ -11,7 +11,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ import msgspec
 from breakeven.errors import UserError
 from breakeven.records.blocks import Blocks, parse
 from breakeven.records.canonical import canonical, to_json
+from breakeven.records.case import Device, Tuning, Work
 from breakeven.records.lines import (
     ADDED,
     KINDS,
@@ -37,6 +38,9 @@ from breakeven.records.lines import (
 
 NAME = "results.jsonl"
 LOCK_NAME = "lock"
+SHARED: Mapping[str, type[Any]] = {"work": Work, "tuning": Tuning, "device": Device}
+MANY = 4096
+"""Parts of cases that are remembered; a study has some thousand cases at most."""
 READ_AHEAD = 1 << 20
 """Bytes: a line is longer than what a file reads ahead by itself."""
 MOST_NUMBERS, MOST_WHYS = 5, 2
@@ -117,10 +121,17 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
         if f.name != "unknown":
             none, factory = dataclasses.MISSING, f.default_factory
             value = msgspec.field(default_factory=factory) if factory is not none else f.default
-            fields.append((f.name, hints[f.name], msgspec.NODEFAULT if value is none else value))
+            hint = msgspec.Raw if f.name in SHARED else hints[f.name]
+            fields.append((f.name, hint, msgspec.NODEFAULT if value is none else value))
     # A struct as a stand-in: of a dataclass itself msgspec passes over fields that it does not have.
     stand_in = msgspec.defstruct(cls.__name__, fields, kw_only=True, forbid_unknown_fields=True)
     return msgspec.json.Decoder(stand_in)
+
+
+@lru_cache(maxsize=MANY)
+def _shared(key: str, text: bytes) -> Any:
+    """A part of a case: processes of a case have all of it in common, and cases some."""
+    return msgspec.json.decode(text, type=SHARED[key])
 
 
 @lru_cache(maxsize=len(KINDS))
@@ -162,10 +173,13 @@ def _plain_line(text: bytes) -> Line | None:
         return None
     name = kind[1].decode("ascii")
     try:
-        found = _decoder(name).decode(text)
+        found = msgspec.structs.asdict(_decoder(name).decode(text))
+        for key in SHARED:
+            if key in found:
+                found[key] = _shared(key, bytes(found[key]))
     except (ValueError, RecursionError):
         return None
-    line: Line = KINDS[name](**msgspec.structs.asdict(found))
+    line: Line = KINDS[name](**found)
     return line if line.schema.startswith("1.") else None
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from breakeven.errors import UserError
 from breakeven.records.case import Task, Tuning
@@ -107,6 +108,7 @@ def presets(task: Task) -> tuple[str, ...]:
     return PRESETS if task == "train" else tuple(INFERENCE)
 
 
+@lru_cache(maxsize=1024)
 def preset(name: str, device_kind: str, base: Tuning | None = None, *, task: Task = "train") -> Tuning:
     """The tuning that `name` stands for on `device_kind` (cpu, cuda, sim), of training all steps before it
     included. Of a `base` with another runtime than torch, that runtime's own way to do the same.
