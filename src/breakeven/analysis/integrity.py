@@ -28,8 +28,9 @@ LOWER: Mapping[str, frozenset[str]] = {
 PRECISIONS_READ = ("conv_precision", "matmul_precision", "input_dtype", "inference_precision", "autocast")
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "f16": "fp16"}
 
-Proved = dict[tuple[str, str], Case | Work | Tuning]
-"""(kind, id) -> what the id belongs to, of those seen so far."""
+Proved = dict[tuple[str, ...], Case | Work | Tuning]
+"""(case_id, work_id, tuning_id) -> the case that they belong to, and each id of a part -> the part, of those
+seen so far."""
 
 JITTER = 5
 """Different block times of one process from which on another process with all the same is a copy."""
@@ -147,27 +148,29 @@ def _fault(attempt: Attempt, ids: Proved) -> str | None:
 def _strange(line: Attempt | Load, ids: Proved) -> str | None:
     """Why a line is not of the case that it names; None if it is. `ids` as in `_fault`."""
     case = line.case
-    told = (
-        ("case", line.case_id, case),
-        ("work", line.work_id, case.work),
-        ("tuning", line.tuning_id, case.tuning),
-    )
-    if not all(_belongs(kind, id_, to, ids) for kind, id_, to in told):
-        return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
+    told = line.case_id, line.work_id, line.tuning_id
+    # Working out ids takes longer than all else here: once a case, and once a part of several.
+    if ids.get(told) != case:
+        parts = _belongs("work", line.work_id, case.work, ids) and _belongs(
+            "tuning", line.tuning_id, case.tuning, ids
+        )
+        if not parts or line.case_id != case.case_id:
+            return "their ids do not belong to their work, tuning and device (edited, or of a later version)"
+        ids[told] = case
     device = line.observed.get("device")
     kind = device.partition(":")[0] if isinstance(device, str) else case.device.kind
     if case.device.kind in ("cpu", "cuda") and kind != case.device.kind:
         return f"they ran on {kind} and not on the device of their case"
     asked = case.tuning.precision
+    if (lower := LOWER.get(asked)) is None:
+        return None
     read = (line.observed.get(name) for name in PRECISIONS_READ)
-    ran = next((p for r in read if (p := SHORT.get(str(r), r)) in LOWER.get(asked, ())), None)
-    if ran is not None:
-        return f"{ran} was read back of a case in {asked}"
-    return None
+    ran = next((p for r in read if (p := SHORT.get(str(r), r)) in lower), None)
+    return None if ran is None else f"{ran} was read back of a case in {asked}"
 
 
-def _belongs(kind: str, id_: str, to: Case | Work | Tuning, ids: Proved) -> bool:
-    """Whether an id is that of a case or a part of it. Working it out takes longer than all else: once."""
+def _belongs(kind: str, id_: str, to: Work | Tuning, ids: Proved) -> bool:
+    """Whether an id is that of a part of a case."""
     if ids.get((kind, id_)) != to:
         if id_ != digest(kind, to):
             return False

@@ -128,7 +128,8 @@ class Blocks(Sequence[Block]):
         if self._steady is None:
             rows = self._numbers[self._marks.steady]
             if len(rows):
-                n_steps, ns, samples = rows.sum(axis=0).tolist()
+                # Their sums: a product with ones takes half the time of sums along an axis.
+                n_steps, ns, samples = (np.ones(len(rows), np.int64) @ rows).tolist()
                 steps = rows[:, 1] / rows[:, 0]
                 steps.sort()
                 middle = float(steps[(len(rows) - 1) // 2]), float(steps[len(rows) // 2])

@@ -38,9 +38,11 @@ from breakeven.records.lines import (
 
 NAME = "results.jsonl"
 LOCK_NAME = "lock"
-SHARED: Mapping[str, type[Any]] = {"work": Work, "tuning": Tuning, "device": Device}
+SHARED: Mapping[str, Any] = {
+    "work": Work, "tuning": Tuning, "device": Device, "hashes": Mapping[str, str], "nulls": Mapping[str, str],
+}  # fmt: skip
+"""What the lines of a case have in common, and those of several cases: parsed once, and never changed."""
 MANY = 4096
-"""Parts of cases that are remembered; a study has some thousand cases at most."""
 READ_AHEAD = 1 << 20
 """Bytes: a line is longer than what a file reads ahead by itself."""
 MOST_NUMBERS, MOST_WHYS = 5, 2
@@ -130,7 +132,6 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
 
 @lru_cache(maxsize=MANY)
 def _shared(key: str, text: bytes) -> Any:
-    """A part of a case: processes of a case have all of it in common, and cases some."""
     return msgspec.json.decode(text, type=SHARED[key])
 
 

@@ -173,8 +173,7 @@ def _share(f: FrameworkFinding) -> Cell:
     """The multiple of the base's time, marked where it is no verdict."""
     cell = words.ratio(f.share, f.point, reason=f.reasons.get("share", ""), evidence=f.evidence)
     why = WORDS[f.verdict] if f.verdict else f.reasons.get("verdict", "")
-    return dataclasses.replace(
-        cell,
+    return cell._replace(
         text=f"{cell.text}{_mark(f)}",
         note=clean("; ".join(dict.fromkeys(filter(None, [f.candidate_name, cell.note, why])))),
     )

@@ -3,7 +3,6 @@
 Knows nothing about how a finding is worked out or drawn.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 from breakeven.analysis.findings import CaseFinding, Understanding
@@ -161,11 +160,11 @@ def _joined(rows: Sequence[Row], place: int) -> Row:
     cells = list(rows[0])
     for i, cell in enumerate(cells):
         lines = tuple(dict.fromkeys(line for row in rows for line in row[i].evidence))
-        cells[i] = dataclasses.replace(cell, evidence=lines)
+        cells[i] = cell._replace(evidence=lines)
     if len(rows) > 1:
         text = f"{batches[0].text} to {batches[-1].text}"
         note = ", ".join(batch.text for batch in batches)
-        cells[place] = dataclasses.replace(batches[0], text=text, note=note)
+        cells[place] = batches[0]._replace(text=text, note=note)
     return tuple(cells)
 
 

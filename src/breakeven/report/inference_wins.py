@@ -3,7 +3,6 @@
 Knows nothing about how a factor is worked out or drawn.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from breakeven.analysis.findings import Understanding
@@ -130,7 +129,7 @@ def _judged(f: FactorFinding) -> Cell:
     """The ratio, its verdict in the note."""
     cell = _ratio(f)
     why = f.verdict or f.reasons.get("verdict", "")
-    return dataclasses.replace(cell, note=clean("; ".join(filter(None, [cell.note, why]))))
+    return cell._replace(note=clean("; ".join(filter(None, [cell.note, why]))))
 
 
 def factors(understanding: Understanding, names: Names) -> Section | None:

@@ -3,7 +3,6 @@
 Knows nothing about how a win is worked out or drawn.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from breakeven.analysis.findings import BestFinding, LadderFinding, StepFinding, Understanding
@@ -176,7 +175,7 @@ def _over_best(step: StepFinding) -> Cell:
     if best is None or win is None or win.verdict is not Verdict.FASTER:
         return absent()
     cell = words.ratio(best.ratio, best.point, reason=best.reasons.get("ratio", ""), evidence=best.evidence)
-    return dataclasses.replace(cell, note=f"over {clean(step.best_before or '')}; {cell.note}")
+    return cell._replace(note=f"over {clean(step.best_before or '')}; {cell.note}")
 
 
 def _verdict(step: StepFinding) -> Cell:

@@ -256,22 +256,25 @@ def share_chart(understanding: Understanding, names: Names) -> Chart | None:
 def _share_marks(case: CaseFinding, found: ShareFinding, names: Names) -> Iterator[Mapping[str, Value]]:
     """The pieces of one bar, left to right, each with the place where it begins and ends."""
     begin, work = 0.0, case.case.work
+    same: dict[str, Value] = {
+        "group": f"{clean(work.model)} on {names.devices[case.device_label]}, batch {work.batch}",
+        "tuning": clean(case.tuning_name),
+        "bound": found.label,
+        "why": clean(found.why),
+        "step": _whole_step(case, found),
+        "flags": clean(", ".join(case.flags)) or "none",
+    }
     for part in SHARES:
         share = found.shares.get(part, 0.0)
         if share > 0:
             yield {
-                "group": f"{clean(work.model)} on {names.devices[case.device_label]}, batch {work.batch}",
-                "tuning": clean(case.tuning_name),
+                **same,
                 "part": part.replace("_", " "),
                 "begin": begin,
                 "end": begin + share,
                 "shown": words.percent(share),
                 "time": format_duration(share * found.step_s),
-                "bound": found.label,
-                "why": clean(found.why),
                 "range": _range(found, part),
-                "step": _whole_step(case, found),
-                "flags": clean(", ".join(case.flags)) or "none",
             }
         begin += share
 
@@ -293,17 +296,20 @@ def _whole_step(case: CaseFinding, found: ShareFinding) -> str:
 
 def _sample_marks(case: CaseFinding, names: Names) -> list[Mapping[str, Value]]:
     work = case.case.work
+    same: dict[str, Value] = {
+        "model": clean(work.model),
+        "tuning": clean(case.tuning_name),
+        "device": names.devices[case.device_label],
+        "batch": work.batch,
+        "precision": clean(case.case.tuning.precision),
+        "flags": clean(", ".join(case.flags)) or "none",
+    }
     return [
         {
-            "model": clean(work.model),
-            "tuning": clean(case.tuning_name),
-            "device": names.devices[case.device_label],
+            **same,
             "ms": seconds * 1e3,
             "shown": format_duration(seconds),
             "process": f"{index} of {len(case.samples_s)}",
-            "batch": work.batch,
-            "precision": clean(case.case.tuning.precision),
-            "flags": clean(", ".join(case.flags)) or "none",
         }
         for index, seconds in enumerate(case.samples_s, start=1)
     ]

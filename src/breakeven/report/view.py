@@ -6,7 +6,7 @@ Knows nothing about findings or file formats. Texts are plain: each format escap
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 MISSING = "-"
 NUMBER = re.compile(r"(?<![A-Za-z\d.,])\d[\d.,]*")
@@ -15,9 +15,11 @@ Sort = float | str | None
 Value = str | float | int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
-    """What a cell says. `sort` is the number behind the text, `note` its conditions or why it is missing."""
+class Cell(NamedTuple):
+    """What a cell says. `sort` is the number behind the text, `note` its conditions or why it is missing.
+
+    A report makes a hundred thousand: a tuple is made in half the time of a frozen object.
+    """
 
     text: str
     sort: Sort = None
