@@ -4,7 +4,6 @@ Knows nothing about files. A file of a large study holds millions: as objects of
 130 bytes each and a microsecond a visit, as columns 24 bytes and nothing.
 """
 
-import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,9 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 FLAGS = b'{"boundary":%b,"n_steps":,"ns":,"samples":,"warmup":%b}'
 """A block as the file has it, less its numbers."""
+WORDS = (b"false", b"true")
+KINDS = {b"%d" % (2 * b + w): FLAGS % (WORDS[b], WORDS[w]) for b in (0, 1) for w in (0, 1)}
+"""A digit for each kind of block: which of its two flags are set."""
 DIGITS = b"0123456789"
 # What stands around a number becomes a space, so that a digit in any other place is a number too many.
 SPACED = bytes.maketrans(b",:", b"  ")
@@ -221,13 +223,11 @@ def _marks(form: bytes) -> Marks | None:
 
 
 def _read(form: bytes) -> Marks | None:
-    no, yes = b"false", b"true"
-    rows = [
-        [value == yes for value in found.groups()]
-        for found in re.finditer(FLAGS % ((b"(false|true)",) * 2), form)
-    ]
-    written = b",".join(FLAGS % (yes if boundary else no, yes if warmup else no) for boundary, warmup in rows)
-    if not rows or written != form:
+    for kind, block in KINDS.items():
+        form = form.replace(block, kind)
+    # Of a list of blocks a digit for each is left, and the commas between them.
+    kinds, commas = form[::2], form[1::2]
+    if len(kinds) != len(commas) + 1 or kinds.strip(b"".join(KINDS)) or commas.strip(b","):
         return None
-    boundary, warmup = np.array(rows, dtype=np.bool_).T.copy()
-    return marks_of(boundary, warmup)
+    flags = np.frombuffer(kinds, np.uint8)
+    return marks_of(flags & 2 != 0, flags & 1 != 0)
