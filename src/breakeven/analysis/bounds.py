@@ -14,7 +14,7 @@ from breakeven.analysis.ceilings import Limits, net_of
 from breakeven.analysis.findings import CaseFinding, Label, ShareFinding
 from breakeven.analysis.processes import all_looks
 from breakeven.analysis.ratios import disturbed, one_unit
-from breakeven.analysis.shares import Split, mean_shares, middle_ms, share_ranges, splits_of
+from breakeven.analysis.shares import Split, by_part, middle_ms, splits_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.workloads import roofline
@@ -157,10 +157,11 @@ def _judged(finding: ShareFinding, case: Case, splits: list[Split] | str) -> Sha
         if case.work.task == "infer":  # a call is one piece, with its data in place as a rule
             return _captured_or_roofline(finding)
         return _roofline(finding) if case.tuning.captured else _untold(finding, splits)
+    parts = by_part(splits)
     finding = dataclasses.replace(
         finding,
-        shares=mean_shares(splits),
-        ranges=share_ranges(splits),
+        shares={name: fmean(shares) for name, shares in parts.items()},
+        ranges={name: (min(shares), max(shares)) for name, shares in parts.items()},
         exposed_ms=middle_ms([split.exposed_ms for split in splits]),
         busy_ms=middle_ms([split.busy_ms for split in splits]),
         enqueue_share=None if case.device.kind == "cpu" else fmean(s.kept_busy() for s in splits),

@@ -7,7 +7,7 @@ wait of the host while the device is busy costs nothing. On a CPU the host's tim
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 from breakeven.records.lines import Attempt
 
@@ -49,18 +49,11 @@ def splits_of(attempts: Sequence[Attempt]) -> list[Split] | str:
     return sound if 2 * len(sound) > len(timed) else UNEQUAL
 
 
-def mean_shares(splits: Sequence[Split]) -> dict[str, float]:
-    """Means over processes, which add up to 1 as well; without the parts that these steps do not have."""
-    return {name: fmean(shares) for name, shares in _by_part(splits).items()}
+def by_part(splits: Sequence[Split]) -> dict[str, list[float]]:
+    """The shares of the processes by part, in the order of a step; without the parts that nobody has.
 
-
-def share_ranges(splits: Sequence[Split]) -> dict[str, tuple[float, float]]:
-    """The least and the largest share of any process, for every part of `mean_shares`."""
-    return {name: (min(shares), max(shares)) for name, shares in _by_part(splits).items()}
-
-
-def _by_part(splits: Sequence[Split]) -> dict[str, list[float]]:
-    """The shares of the processes by part, in the order of a step; without the parts that nobody has."""
+    Their means add up to 1, as the shares of each process do.
+    """
     seen = {name for split in splits for name in split.shares}
     return {name: [split.shares.get(name, 0.0) for split in splits] for name in SHARES if name in seen}
 
