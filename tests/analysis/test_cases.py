@@ -297,3 +297,14 @@ def test_no_number_is_infinite() -> None:
     (case,) = understood(sampled(CASE, 0, 20.0, blocks=(Block(n_steps=1, samples=128, ns=0),))).cases
     assert case.step_point_s is None and "clock" in case.reasons["step_s"]
     assert all(math.isfinite(x) for x in (case.flops_per_step or 0, case.tflop_per_s or 0))
+
+
+def test_a_total_is_of_a_first_run_whose_kernels_are_in_no_cache() -> None:
+    """Builds of 16 s cold, then of 2 s warm; besides 2.51 s and three epochs of 0.213 s."""
+    lines = [
+        sampled(CASE, 0, 20.0, compile={"ns": 16_000_000_000, "cache_state": "cold"}),
+        *(sampled(CASE, i, 20.0, compile={"ns": 2_000_000_000, "cache_state": "warm"}) for i in (1, 2)),
+    ]
+    (case,) = understood(*lines).cases
+    assert case.total_point_s == pytest.approx(16 + 2.51 + EPOCHS * 0.213, rel=1e-12)
+    assert case.total_s is not None and case.total_s.low > 19

@@ -10,7 +10,7 @@ from breakeven import stats, units
 from breakeven.analysis.advise_findings import Fit, Kept, Limits, Option, Prices
 from breakeven.analysis.advise_outputs import DROP, OPEN, drop_words, served_drop, worth_of
 from breakeven.analysis.cases import Measured
-from breakeven.analysis.forecast import built_s, total_s
+from breakeven.analysis.forecast import built_s, first_builds_s, total_s
 from breakeven.analysis.inference import Served
 from breakeven.analysis.processes import NS, Key, Process, process
 from breakeven.analysis.ratios import disturbed
@@ -106,7 +106,8 @@ def _seconds(
         return _to_accuracy(m, limits.accuracy)
     mine = [attempts[line] for line in m.finding.evidence if line in attempts]
     made = [p for a in mine if a.region == "train_step" and isinstance(p := process(a), Process)]
-    totals = {p.key: total_s(p, limits.epochs) for p in made}
+    builds = first_builds_s(made)
+    totals = {p.key: total_s(p, builds[p.key], limits.epochs) for p in made}
     known = {key: value for key, value in totals.items() if not isinstance(value, str) and value > 0}
     why = next(
         (v for v in totals.values() if isinstance(v, str)), m.finding.reasons.get("step_s", "no number")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from breakeven import stats
-from breakeven.analysis.processes import NS, Process
+from breakeven.analysis.processes import NS, Key, Process
 from breakeven.records.blocks import as_columns
 from breakeven.records.lines import Attempt
 
@@ -77,6 +77,22 @@ def built_s(attempt: Attempt) -> float:
     return found[0] if found else 0.0
 
 
+def first_builds_s(processes: Sequence[Process]) -> dict[Key, float]:
+    """Seconds of compiling and capturing by process, as a first run pays them.
+
+    Kernels that a process finds in a cache were made by one before it: where the states differ, those of the
+    coldest stand for the others by their mean, so that a total is one thing and not two.
+    """
+    found = {p.key: built(p.attempt) or (0.0, None) for p in processes}
+    states = [state for _, state in found.values()]
+    coldest = next((state for state in ("cold", "mixed") if state in states), None)
+    if coldest is None:
+        return {key: seconds for key, (seconds, _) in found.items()}
+    cold = [seconds for seconds, state in found.values() if state == coldest]
+    first = sum(cold) / len(cold)
+    return {key: seconds if state == coldest else first for key, (seconds, state) in found.items()}
+
+
 def epoch_s(process: Process) -> float | str:
     """Seconds of one epoch's steps and its boundary, or why they are not known."""
     steps = process.attempt.steps_per_epoch
@@ -88,13 +104,20 @@ def epoch_s(process: Process) -> float | str:
     return steps * process.mean_step_s + boundary
 
 
-def total_s(process: Process, epochs: int | None = None) -> float | str:
-    """Seconds of the whole recipe, or of so many epochs of it; or why they cannot be forecast."""
-    return _total_s(process, epoch_s(process), evaluation_s(process.attempt), epochs)
+def total_s(process: Process, build_s: float, epochs: int | None = None) -> float | str:
+    """Seconds of the whole recipe, or of so many epochs of it; or why they cannot be forecast.
+
+    `build_s`: of `first_builds_s`.
+    """
+    return _total_s(process, epoch_s(process), evaluation_s(process.attempt), build_s, epochs)
 
 
 def _total_s(
-    process: Process, epoch: float | str, evaluation: float | str, epochs: int | None = None
+    process: Process,
+    epoch: float | str,
+    evaluation: float | str,
+    build_s: float,
+    epochs: int | None = None,
 ) -> float | str:
     """The same, given the seconds of an epoch and of an evaluation, or why they are not known."""
     attempt = process.attempt
@@ -108,7 +131,7 @@ def _total_s(
         return _null(attempt, "startup_ns", "start-up was not timed")
     if attempt.cold_ns is None:
         return _null(attempt, "cold_ns", "the first step was not timed")
-    once = (attempt.startup_ns + attempt.cold_ns) * NS + built_s(attempt) + first_evaluation_s(attempt)
+    once = (attempt.startup_ns + attempt.cold_ns) * NS + build_s + first_evaluation_s(attempt)
     return once + (epochs or attempt.work.recipe.epochs) * (epoch + evaluation)
 
 
@@ -121,7 +144,9 @@ def forecast(
     """
     each = [epoch_s(p) for p in processes]
     epochs, why_epoch = _known(each)
-    totals, why_total = _known(list(map(_total_s, processes, each, evaluations)))
+    builds = first_builds_s(processes)
+    once = [builds[p.key] for p in processes]
+    totals, why_total = _known(list(map(_total_s, processes, each, evaluations, once)))
     reasons = {}
     if len(epochs) < 2:
         reasons["epoch_s"] = why_epoch if not epochs else "one process"
