@@ -21,17 +21,19 @@ from breakeven.stats import Interval, Verdict
 class UnfinishedRun:
     """A full run without its end: what of its epochs is on file. Seconds of training and evaluation.
 
-    `epochs` of `of` are done; `accuracy` is that after the last of them; `ended` says how it stopped. Nothing
-    of it enters a total, a forecast's error or the case's accuracy.
+    `epochs` of `of` are done; `accuracy` is that after the last of them; `ended` says how it stopped. Where a
+    line of the run is not on file both numbers are None, with the reason. Nothing of it enters a total, a
+    forecast's error or the case's accuracy.
     """
 
     replicate: int
-    epochs: int
+    epochs: int | None
     of: int | None
-    seconds: float
+    seconds: float | None
     accuracy: float | None
     ended: str
     evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
