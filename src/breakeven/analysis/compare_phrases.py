@@ -176,9 +176,9 @@ def axis_sentences(found: AxisComparison) -> Iterator[str]:
         rows = by_verdict.get(word, [])
         if rows:
             told = [
-                f"{names[r.candidate_id]} {units.format_ratio_interval(r.ratio)} over {found.values[r.base_id]}"
+                f"{names[r.candidate_id]} {ratio} over {found.values[r.base_id]}"
                 for r in rows
-                if r.ratio
+                if r.ratio and (ratio := units.format_ratio_interval(r.ratio))
             ]
             yield f"{word.value.capitalize()}: {_list(told)}."
     yield from _answers(found, names)
@@ -196,7 +196,9 @@ def _axis_mean(mean: AxisMean) -> str:
     cases = _count(mean.cases, "case")
     if len(mean.bases) > 1:
         over = ", ".join(f"{base} in {_count(count, 'case')}" for base, count in mean.bases)
-        return f"{mean.value}: its bases differ ({over}), so there is no mean; each ratio stands in the table."
+        return (
+            f"{mean.value}: its bases differ ({over}), so there is no mean; each ratio stands in the table."
+        )
     told = f"{mean.value} over {mean.bases[0][0]}"
     if mean.ratio is None:
         why = mean.reasons.get("ratio", "no interval")
@@ -205,8 +207,8 @@ def _axis_mean(mean: AxisMean) -> str:
         f"{told}: {units.format_ratio_interval(mean.ratio)} as fast, geometric mean of {cases}, "
         f"{mean.decided} of them decided"
     )
-    why = mean.reasons.get("verdict")
-    return f"{text}; no verdict on the mean: {why}." if why else f"{text}."
+    doubt = mean.reasons.get("verdict")
+    return f"{text}; no verdict on the mean: {doubt}." if doubt else f"{text}."
 
 
 def hidden_cases(count: int) -> str:

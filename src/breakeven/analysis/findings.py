@@ -47,7 +47,8 @@ class CaseFinding:
     a training step, energy is gross (idle power included). `flag_counts` counts processes; `source` is the
     file. `ceiling_tflop_per_s` is the device's measured ceiling at the precision that ran (the fastest of
     several), `peak_tflop_per_s` its datasheet's at the board's highest clock; `share_of_ceiling` is the rate
-    as a share of the first. `unit` is the machine's fingerprint_id.
+    as a share of the first. `unit` is the machine's fingerprint_id. `unproven`: why its numbers stand in no
+    ratio, ranking or choice although no check failed: none is on file, and lines of the file are lost.
     """
 
     case_id: str
@@ -99,6 +100,7 @@ class CaseFinding:
     unit: str | None = None
     ceiling_evidence: tuple[str, ...] = ()
     unfinished: tuple[UnfinishedRun, ...] = ()
+    unproven: str | None = None
 
 
 Contrast = Literal["tuning", "best", "best-any", "mixed"]
@@ -376,7 +378,8 @@ class Understanding:
     """Everything the lines of one or more files say. `sentences` is the verdict a newcomer reads first.
 
     `study` is that of the last file that has one; `studies` has one a file, as `sources`, empty where a file
-    has none.
+    has none. `lost_lines`, one a file, counts the lines that could not be read; `left_out_lines` these and
+    the lines that are not believed.
     """
 
     name: str
@@ -408,3 +411,5 @@ class Understanding:
     profiles: tuple[ProfileFinding, ...] = ()
     bandwidths: tuple[BandwidthFinding, ...] = ()
     studies: tuple[Mapping[str, Any], ...] = ()
+    lost_lines: tuple[int, ...] = ()
+    left_out_lines: tuple[int, ...] = ()

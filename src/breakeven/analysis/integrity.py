@@ -86,14 +86,9 @@ def faults_of(results: Results, found: Iterable[QualityFinding]) -> tuple[str, .
     return tuple(f"{results.path}: {text}" for text in said)
 
 
-def unread_lines(results: Results) -> int:
-    """Lines that are no record any more: damaged ones, and a last one that was cut off."""
-    return len(results.unread) + results.torn
-
-
 def left_out_lines(results: Results, found: Iterable[QualityFinding]) -> int:
     """Lines of the file that enter no number: those not read, and those that `believed` left out."""
-    return unread_lines(results) + sum(len(q.evidence) for q in found if q.flag == "left_out")
+    return results.lost + sum(len(q.evidence) for q in found if q.flag == "left_out")
 
 
 def _loads(lines: Iterable[Load]) -> tuple[list[Load], dict[str, list[Load]]]:
