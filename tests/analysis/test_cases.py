@@ -266,6 +266,23 @@ def test_a_run_without_an_end_shows_its_epochs_and_judges_nothing() -> None:
     assert [run.accuracy for run in case.unfinished] == [None]
 
 
+def test_a_run_without_an_end_whose_beginning_is_lost_has_no_count() -> None:
+    """What its last line holds is no count of the run's epochs, nor their time; how good it got still is."""
+    second = full(CASE, epochs=[1], attempt=1, continues="gone", outcome="interrupted", reason="stopped")
+    (run,) = understood(spread(CASE, 20.0), second).cases[0].unfinished
+    assert (run.epochs, run.seconds, run.accuracy) == (None, None, 0.9)
+    assert set(run.reasons.values()) == {"the line that the run continues is not in the file"}
+    alone = full(CASE, epochs=[1], outcome="interrupted")
+    (run,) = understood(alone).cases[0].unfinished
+    assert (run.epochs, run.reasons["epochs"]) == (None, "an epoch of the run is missing")
+    untimed = full(CASE, epochs=[0], outcome="interrupted")
+    untimed = dataclasses.replace(
+        untimed, epochs=tuple(dataclasses.replace(e, eval_ns=None) for e in untimed.epochs)
+    )
+    (run,) = understood(untimed).cases[0].unfinished
+    assert (run.epochs, run.seconds, run.reasons) == (1, None, {"seconds": "an evaluation was not timed"})
+
+
 def test_a_run_whose_beginning_is_lost_has_no_total() -> None:
     (case,) = understood(full(CASE, epochs=[2], attempt=1, continues="gone")).cases
     assert case.full_points_s == ()

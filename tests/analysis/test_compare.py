@@ -16,13 +16,14 @@ import pytest
 from breakeven.analysis.comparable import Side, gate
 from breakeven.analysis.compare import compare, confirmed
 from breakeven.analysis.compare_axis import compare_by
-from breakeven.analysis.compare_findings import Comparison
+from breakeven.analysis.compare_findings import AxisMean, Comparison
 from breakeven.errors import UserError
 from breakeven.records.case import Case, Tuning
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Fingerprint
 from breakeven.report.compare import written
 from breakeven.stats import Verdict
+from breakeven.units import format_ratio_interval
 
 from .conftest import a_case, a_machine, a_study, file_of, sampled
 from .inference_lines import checked, infer_case, served
@@ -284,9 +285,82 @@ def test_by_an_axis_sets_equal_work_against_the_first_value() -> None:
         ratio = points[pair].ratio
         assert ratio is not None and ratio.estimate == pytest.approx(truth, rel=0.03)
         assert points[pair].verdict is Verdict.FASTER
-    assert found.geometric[0][0] == "bf16" and found.geometric[0][1] == pytest.approx(8**0.5, rel=0.03)
+    (mean,) = found.geometric
+    assert (mean.value, mean.bases, mean.cases, mean.decided) == ("bf16", (("default", 2),), 2, 2)
+    assert mean.ratio is not None and mean.ratio.contains(8**0.5) and not mean.reasons
+    assert [s for s in found.sentences if "geometric mean" in s] == [
+        f"bf16 over default: {format_ratio_interval(mean.ratio)} as fast, geometric mean of 2 cases, "
+        "2 of them decided."
+    ]
+    assert any(s.startswith("Faster: ") and s.count(" over default") == 2 for s in found.sentences)
     with pytest.raises(UserError, match="one device"):
         compare_by(axis(cases), "device")
+
+
+def mean_of(*cases: tuple[Case, float, str], n: int = 5, sd: float = 0.01) -> tuple[AxisMean, str]:
+    found = compare_by(axis(cases, n, sd), "precision")
+    said = [s for s in found.sentences if s.startswith("bf16")]
+    return next(m for m in found.geometric if m.value == "bf16"), said[0]
+
+
+def test_a_mean_over_unlike_bases_or_of_too_few_processes_is_no_number() -> None:
+    plain = [(tuned(), 20.0, "a"), (tuned(precision="bf16"), 10.0, "a")]
+    fp32 = [(tuned(layout="channels-last", precision="fp32"), 16.0, "b"),
+            (tuned(layout="channels-last", precision="bf16"), 4.0, "b")]  # fmt: skip
+    mean, said = mean_of(*plain, *fp32)
+    assert mean.ratio is None and mean.bases == (("default", 1), ("fp32", 1))
+    assert said == (
+        "bf16: its bases differ (default in 1 case, fp32 in 1 case), so there is no mean; each ratio stands "
+        "in the table."
+    )
+    alike = [*plain, (tuned(layout="channels-last"), 16.0, "b"), fp32[1]]
+    mean, said = mean_of(*alike, n=1)
+    assert mean.ratio is None and "no mean and no verdict (1 process in common)" in said and "x" not in said
+    mean, said = mean_of(*alike, n=2)
+    assert mean.ratio is not None and mean.decided == 0
+    assert said.endswith("no verdict on the mean: 2 processes in common: 3 are the fewest for a verdict.")
+    assert compare_by(axis(plain), "precision").geometric == ()  # one case: its ratio says it
+
+
+def test_the_interval_of_a_mean_covers_the_planted_truth() -> None:
+    """95 % nominal, 100 trials of four processes whose cases share the level of each: 89 or more (99.5 %)."""
+    cases = [(tuned(), 20.0), (tuned(precision="bf16"), 10.0), (tuned(layout="channels-last"), 16.0),
+             (tuned(layout="channels-last", precision="bf16"), 4.0)]  # fmt: skip
+    study = a_study([c for c, _ in cases], {"replicates": 4, "max_replicates": 4})
+    covered = 0
+    for trial in range(100):
+        rng = random.Random(trial)
+        levels = [rng.gauss(0, 0.1) for _ in range(4)]
+        lines = [
+            sampled(c, i, ms * math.exp(level + rng.gauss(0, 0.02)), observed=SEEN)
+            for c, ms in cases
+            for i, level in enumerate(levels)
+        ]
+        (mean,) = compare_by(file_of(study, a_machine(), *lines), "precision").geometric
+        assert mean.ratio is not None and mean.ratio.relative_half_width < 0.12  # the levels cancel
+        covered += mean.ratio.contains(8**0.5)
+    assert covered >= 89
+
+
+def test_answers_and_reasons_that_are_alike_are_said_once() -> None:
+    cases = [infer_case(m, precision=p) for m in ("resnet18", "resnet50") for p in ("fp32", "int8")]
+    lines = [served(c, i, ms) for c, ms in zip(cases, (20.0, 5.0) * 2, strict=True) for i in range(2)]
+
+    def by(*shares: float) -> tuple[str, ...]:
+        told = [
+            checked(c, {"agreement": {"asked": 0.8, "found": share, "ok": True, "note": ""}})
+            for c, share in zip(cases, shares, strict=True)
+        ]
+        return compare_by(file_of(a_study(cases), a_machine(), *told, *lines), "precision").sentences
+
+    said = by(1.0, 0.95, 1.0, 0.98)
+    assert [s for s in said if s.startswith("Answers")] == [
+        "Answers of int8, 2 cases: same top-1 95.0 to 98.0 %, of their bases 100.0 % (random weights)."
+    ]
+    assert [s for s in said if s.startswith("No verdict on resnet")] == [
+        "No verdict on resnet18 int8, resnet50 int8: 2 processes a side: 3 are the fewest for a verdict."
+    ]
+    assert "Answers of int8, 2 cases: same top-1 100.0 % (random weights)." in by(1.0, 1.0, 1.0, 1.0)
 
 
 def test_by_device_takes_the_baseline_and_by_runtime_equal_precision() -> None:

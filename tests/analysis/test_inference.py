@@ -10,7 +10,7 @@ import pytest
 
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.inference import quantile
-from breakeven.analysis.inference_findings import InferenceFinding, SaturationFinding
+from breakeven.analysis.inference_findings import FrontierFinding, InferenceFinding, SaturationFinding
 from breakeven.analysis.inference_frontier import beats
 from breakeven.analysis.inference_saturation import span
 from breakeven.records.case import Case
@@ -224,7 +224,12 @@ def test_two_processes_locate_nothing() -> None:
     assert finding.reach(0.9).answer == "cannot be told" and finding.reach(0.9).batch == 64
     assert "2 processes in common" in (finding.reach(0.9).reason or "")
     alone = swept(n=1)
-    assert alone.law is not None and alone.knee is None and alone.reasons["law_interval"] == "one process"
+    assert alone.law is not None and alone.knee is None and "1 process" in alone.reasons["law_interval"]
+    # The law behind it is no surer than the batch: from three on it has intervals, and the sentence a batch.
+    assert finding.law is not None and finding.limit_per_s is finding.knee is finding.floor_s is None
+    assert "3 are the fewest" in finding.reasons["law_interval"]
+    assert span(finding.reach(0.9)) == span(alone.reach(0.9)) == "cannot be told"
+    assert swept(n=3).limit_per_s is not None
 
 
 def test_a_shared_machine_locates_nothing() -> None:
@@ -473,6 +478,39 @@ def test_less_than_three_percent_is_no_difference() -> None:
     (point,) = frontier.points
     assert point.batch == 64
     assert not beats(point, point)
+
+
+def chosen(**processes_of: int) -> tuple[FrontierFinding, str]:
+    """Batch 1 for latency and 64 for rate; batch 128 serves 1.5 % more and takes twice as long."""
+    times = {"small": (1, 2.0), "middle": (64, 5.0), "large": (128, 9.85)}
+    lines = [
+        line
+        for name, (batch, ms) in times.items()
+        for line in processes(infer_case(batch=batch), ms, n=processes_of.get(name, 3))
+    ]
+    found = understood(lines)
+    (frontier,) = found.inference.frontier
+    assert [p.batch for p in frontier.points] == [1, 64]
+    (said,) = (s for s in found.sentences if "beaten by none" in s or "to choose" in s)
+    return frontier, said
+
+
+def test_the_ends_of_the_frontier_take_three_processes_beside_their_rivals() -> None:
+    frontier, said = chosen()
+    assert "choice" not in frontier.reasons
+    assert said.startswith(
+        "2 of 3 cases on cpu are beaten by none; for latency eager fp32 at batch 1 (2.0 ms)"
+    )
+    assert said.endswith("at batch 64 (12,800 images/s, most 13,000).")  # the tables have the higher one
+    frontier, said = chosen(middle=2)
+    assert [p.processes for p in frontier.points] == [3, 2]
+    assert said == (
+        "Which of 3 cases on cpu to choose cannot be told: 1 of the 2 that none beats has fewer than 3 "
+        "processes."
+    )
+    frontier, said = chosen(large=2)
+    assert "the best in rate and the next have 2 processes in common" in said
+    assert frontier.reasons["choice"] in said
 
 
 # Training beside inference

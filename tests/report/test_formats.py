@@ -331,6 +331,12 @@ def test_an_unfinished_run_has_its_row(understanding: Understanding) -> None:
     (row,) = section.table.rows
     assert [c.text for c in row[-5:]] == ["4 of 10", "8.0 s", "2.0 s", "87.5 %", "interrupted"]
     assert row[-4].evidence == ("x/y",)
+    lost = dataclasses.replace(run, epochs=None, seconds=None, reasons={"epochs": "gone", "seconds": "gone"})
+    cases = (dataclasses.replace(cases[0], unfinished=(run, lost)), *cases[1:])
+    found = build(dataclasses.replace(understanding, cases=cases))
+    (section,) = (s for s in found.sections if s.key == "unfinished")
+    assert section.table is not None
+    assert [(c.text, c.note) for c in section.table.rows[1][-5:-2]] == [("-", "gone")] * 3
 
 
 def test_cpu_times_are_called_orientation_and_gpu_times_are_not(understanding: Understanding) -> None:

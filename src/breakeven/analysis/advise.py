@@ -18,7 +18,7 @@ from breakeven.analysis.advise_rules import Known, asked_of, begin, finding, mor
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.compare_sides import words_by_case
 from breakeven.analysis.inference import served_cases
-from breakeven.analysis.integrity import believed
+from breakeven.analysis.integrity import believed, faults_of, left_out_lines
 from breakeven.errors import UserError
 from breakeven.records.canonical import digest
 from breakeven.records.case import Task
@@ -50,7 +50,7 @@ def advise(
     """
     limits = limits or Limits()
     task = _asked(limits, task)
-    kept, _ = believed(results)
+    kept, said = believed(results)
     attempts = {a.attempt_id: a for a in kept.attempts}
     every = [m for m in measured_cases(kept) if task in (None, m.case.work.task)]
     cases = [m for m in every if show_all or m.finding.in_study]
@@ -78,6 +78,8 @@ def advise(
             source=results.path,
             limits=limits.said,
             hidden=len(every) - len(cases),
+            faults=faults_of(results, said),
+            left_out_lines=left_out_lines(results, said),
         )
         found.append(dataclasses.replace(advice, sentences=tuple(sentences_of(advice, limits))))
     return found

@@ -163,7 +163,9 @@ class Advice:
     """What to run of one work. `objective` is what was minimised; `margin` how many times as good the choice
     is as the runner-up. `changes`: what would change the answer; `unknown`: (what is not known from these
     measurements, the command that would find out). `options` are all cases, best first; `limits` are
-    those that were given, in words; `hidden` counts the file's cases that its latest study no longer has."""
+    those that were given, in words; `hidden` counts the file's cases that its latest study no longer has.
+    `faults`: lines of the file that are not believed or could not be read, in words; `left_out_lines` counts
+    those that enter no number."""
 
     task: Task
     name: str
@@ -187,6 +189,8 @@ class Advice:
     source: str = ""
     limits: tuple[str, ...] = ()
     hidden: int = 0
+    faults: tuple[str, ...] = ()
+    left_out_lines: int = 0
     sentences: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 

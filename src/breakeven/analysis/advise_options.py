@@ -90,6 +90,8 @@ def _unfit(m: Measured, served: Served | None) -> str | None:
         return m.finding.failure
     if served is not None and not served.ranked:
         return served.finding.reasons.get("ranked", "its check failed")
+    if m.finding.unproven:
+        return m.finding.unproven
     if disturbed(m.finding):
         return "something else used the machine in most of its processes"
     return None

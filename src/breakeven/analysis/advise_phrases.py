@@ -20,6 +20,7 @@ def sentences_of(a: Advice, limits: Limits) -> Iterator[str]:
     """The advice on one work; `Find out:` lines hold a command each."""
     if a.simulated:
         yield "SIMULATED: no hardware was measured. These numbers come from a planted model."
+    yield from (f"Not believed: {fault}." for fault in a.faults)
     if a.choice is None:
         yield (
             f"{a.name}: unknown from these measurements which case keeps to the limits."

@@ -102,7 +102,8 @@ def measured_cases(results: Results) -> list[Measured]:
         checks = by_case.get(case_id, [])
         looks = looks_of(studies, case_id), full_looks_of(studies, case_id)
         place = _Place(in_study=case_id in wanted, source=results.path)
-        made.append(_measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks, place))
+        found = _measured(groups[case_id], checks, labels[case_id], relative_ci, limits, looks, place)
+        made.append(_told_unproven(found, results))
     return made
 
 
@@ -118,8 +119,33 @@ def confirmed_cases(results: Results) -> dict[str, Measured]:
     for case_id, mine in groups.items():
         checks = by_case.get(case_id, [])
         looks = confirm_looks_of(studies), ()
-        made[case_id] = _measured(mine, checks, naming.preset_of(mine), None, limits, looks, place)
+        found = _measured(mine, checks, naming.preset_of(mine), None, limits, looks, place)
+        made[case_id] = _told_unproven(found, results)
     return made
+
+
+def _told_unproven(measured: Measured, results: Results) -> Measured:
+    """The case with why it may not be ranked, if it may not; of a whole file each is as it was."""
+    why = _unproven(measured.finding, results)
+    if why is None:
+        return measured
+    return dataclasses.replace(measured, finding=dataclasses.replace(measured.finding, unproven=why))
+
+
+def _unproven(finding: CaseFinding, results: Results) -> str | None:
+    """Why a case may not be ranked in a damaged file: the lost line may be the check that it failed."""
+    if not results.lost or "unchecked" not in finding.flags:
+        return None
+    lines = "a line" if results.lost == 1 else f"{results.lost} lines"
+    return f"no check of it is on file, and {lines} of the file could not be read: it may have failed one"
+
+
+def proven_attempts(results: Results) -> tuple[Attempt, ...]:
+    """The attempts that may choose a best: in a damaged file those of cases whose check came to its end."""
+    if not results.lost:
+        return results.attempts
+    told = {c.case_id for c in results.checks if c.outcome == "ok" or c.outcome in REFUTING}
+    return tuple(a for a in results.attempts if a.case_id in told)
 
 
 def checks_of(results: Results) -> dict[str, list[Check]]:

@@ -163,6 +163,8 @@ def _sweet_spot(claim: Claim, found: Understanding) -> Decision:
         reach = sweep.reach(share)
         where = f"{sweep.model} on {sweep.device_label}, {sweep.tuning_name} {sweep.precision}"
         text = f"{where}: {share:.0%} of the best rate from batch {span(reach)}"
+        if reach.answer == "cannot be told":
+            text = f"{where}: from which batch {share:.0%} of the best rate cannot be told: {reach.reason}"
         decided.append(Decision(verdict=_between(reach, low, high), detail=text, evidence=sweep.evidence))
     return all_of(decided, missing=f"inference on a GPU at batches from below {low:g} to above {high:g}")
 

@@ -72,6 +72,7 @@ def compare(
         measured=(_when(a, both), _when(b, both)),
         in_pieces=tuple(names[key] for key in both if any(_apart(side, key) for side in (a, b))),
         faults=tuple(dict.fromkeys((*a.faults, *b.faults))),
+        left_out_lines=a.left_out_lines + b.left_out_lines,
     )
     found = _with_mean(found, a, b)
     if fail_if_slower is not None:

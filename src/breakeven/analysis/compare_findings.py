@@ -81,9 +81,9 @@ class Comparison:
     `geometric`: the geometric mean of the ratios of `of == "step"`, `geometric_n` cases. `shown`: differences
     that have to stand beside the numbers, each once. `only_base` and `only_new` are labels of cases that one
     side lacks, `broken` those that gave a number before and none now, with the reason. `faults`: lines of
-    either that are not believed, in words. `measured`: from when to when, of base and new; `in_pieces`:
-    labels of cases with processes begun on different days. `confirmed`: the same of the suspects, measured
-    again by fresh processes; then it alone decides.
+    either that are not believed, in words, `left_out_lines` those that enter no number. `measured`: from when
+    to when, of base and new; `in_pieces`: labels of cases with processes begun on different days.
+    `confirmed`: the same of the suspects, measured again by fresh processes; then it alone decides.
     """
 
     base: str
@@ -101,6 +101,7 @@ class Comparison:
     only_new: tuple[str, ...] = ()
     broken: tuple[tuple[str, str], ...] = ()
     faults: tuple[str, ...] = ()
+    left_out_lines: int = 0
     measured: tuple[str, str] = ("", "")
     in_pieces: tuple[str, ...] = ()
     gate: Gate | None = None
@@ -125,18 +126,40 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AxisMean:
+    """One value of the axis against its base over several cases: the geometric mean of their ratios.
+
+    `bases`: the base's value with the number of `cases` over it, most first; of several there is no mean.
+    `decided` of the cases have a verdict other than uncertain. `reasons`: why there is no `ratio`, or why it
+    is no verdict.
+    """
+
+    value: str
+    bases: tuple[tuple[str, int], ...]
+    cases: int
+    decided: int
+    ratio: Interval | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AxisComparison:
     """The values of one axis in one result, each against the base's: ratios of equal work, all else equal.
 
-    `outputs`: case id of inference -> what its outputs are worth.
+    `values`: case id -> its value of the axis, short. `outputs`: case id of inference -> what its outputs are
+    worth. `geometric`: the means over cases, of values with two or more. `faults`: lines that are not
+    believed or could not be read, in words; `left_out_lines` counts those that enter no number.
     """
 
     source: str
     by: By
     ratios: tuple[RatioFinding, ...]
     names: tuple[tuple[str, str], ...]
+    values: Mapping[str, str] = field(default_factory=dict)
     hidden: int = 0
     outputs: Mapping[str, Outputs] = field(default_factory=dict)
     simulated: bool = False
-    geometric: tuple[tuple[str, float, int], ...] = ()
+    geometric: tuple[AxisMean, ...] = ()
+    faults: tuple[str, ...] = ()
+    left_out_lines: int = 0
     sentences: tuple[str, ...] = ()

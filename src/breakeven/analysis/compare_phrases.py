@@ -6,7 +6,7 @@ Knows nothing about how a ratio is worked out. A comparison across machines neve
 from collections.abc import Iterator, Mapping, Sequence
 
 from breakeven import units
-from breakeven.analysis.compare_findings import AxisComparison, CaseComparison, Comparison, Gate
+from breakeven.analysis.compare_findings import AxisComparison, AxisMean, CaseComparison, Comparison, Gate
 from breakeven.analysis.findings import RatioFinding
 from breakeven.analysis.inference_findings import Outputs
 from breakeven.stats import Verdict
@@ -166,8 +166,8 @@ def axis_sentences(found: AxisComparison) -> Iterator[str]:
     if found.simulated:
         yield "SIMULATED: no hardware was measured. These numbers come from a planted model."
     names = dict(found.names)
-    for value, mean, count in found.geometric:
-        yield f"{value}: {mean:.3g}x as fast as the base, geometric mean of {_count(count, 'case')}."
+    yield from (f"Not believed: {fault}." for fault in found.faults)
+    yield from map(_axis_mean, found.geometric)
     by_verdict: dict[Verdict, list[RatioFinding]] = {}
     for r in found.ratios:
         if r.verdict is not None:
@@ -176,14 +176,39 @@ def axis_sentences(found: AxisComparison) -> Iterator[str]:
         rows = by_verdict.get(word, [])
         if rows:
             told = [
-                f"{names[r.candidate_id]} {units.format_ratio_interval(r.ratio)}" for r in rows if r.ratio
+                f"{names[r.candidate_id]} {ratio} over {found.values[r.base_id]}"
+                for r in rows
+                if r.ratio and (ratio := units.format_ratio_interval(r.ratio))
             ]
             yield f"{word.value.capitalize()}: {_list(told)}."
     yield from _answers(found, names)
+    undecided: dict[str, list[str]] = {}
     for r in found.ratios:
         if r.verdict is None:
-            why = r.reasons.get("ratio") or r.reasons.get("verdict") or "no verdict"
-            yield f"No verdict on {names[r.candidate_id]}: {why}."
+            why = r.reasons.get("ratio") or r.reasons.get("verdict") or "no ratio"
+            undecided.setdefault(why.removesuffix(", no verdict"), []).append(names[r.candidate_id])
+    for why, those in undecided.items():
+        yield f"No verdict on {_list(those)}: {why}."
+
+
+def _axis_mean(mean: AxisMean) -> str:
+    """One value over its base; what has no mean of like terms is left to the table."""
+    cases = _count(mean.cases, "case")
+    if len(mean.bases) > 1:
+        over = ", ".join(f"{base} in {_count(count, 'case')}" for base, count in mean.bases)
+        return (
+            f"{mean.value}: its bases differ ({over}), so there is no mean; each ratio stands in the table."
+        )
+    told = f"{mean.value} over {mean.bases[0][0]}"
+    if mean.ratio is None:
+        why = mean.reasons.get("ratio", "no interval")
+        return f"{told}: {cases}, no mean and no verdict ({why}); each ratio stands in the table."
+    text = (
+        f"{told}: {units.format_ratio_interval(mean.ratio)} as fast, geometric mean of {cases}, "
+        f"{mean.decided} of them decided"
+    )
+    doubt = mean.reasons.get("verdict")
+    return f"{text}; no verdict on the mean: {doubt}." if doubt else f"{text}."
 
 
 def hidden_cases(count: int) -> str:
@@ -192,12 +217,42 @@ def hidden_cases(count: int) -> str:
 
 
 def _answers(found: AxisComparison, names: Mapping[str, str]) -> Iterator[str]:
-    """What the answers of another precision are worth, and those of any other value that got worse."""
+    """What the answers of another precision are worth, and those of any other value that got worse.
+
+    One sentence a value: of several cases the least and the greatest.
+    """
+    groups: dict[str, list[tuple[str, Outputs | None, Outputs | None]]] = {}
     for r in found.ratios:
         sides = found.outputs.get(r.base_id), found.outputs.get(r.candidate_id)
-        told = worth(*sides)
-        if told and (found.by == "precision" or _fell(*sides)):
-            yield f"Answers of {names[r.candidate_id]}: {told}."
+        if worth(*sides) and (found.by == "precision" or _fell(*sides)):
+            groups.setdefault(found.values[r.candidate_id], []).append((names[r.candidate_id], *sides))
+    for value, rows in groups.items():
+        who = rows[0][0] if len(rows) == 1 else f"{value}, {_count(len(rows), 'case')}"
+        yield f"Answers of {who}: {_worths([row[1:] for row in rows])}."
+
+
+def _worths(sides: Sequence[tuple[Outputs | None, Outputs | None]]) -> str:
+    """As `worth`, over several pairs: "same top-1 94.9 to 98.4 %, of their bases 100.0 %"."""
+    if len(sides) == 1:
+        return worth(*sides[0])
+    told = []
+    for i, (name, *_) in enumerate(_figures(None, None)):
+        figures = [list(_figures(*pair))[i][1:] for pair in sides]
+        if any(value is not None for pair in figures for value in pair):
+            base, other = (_range([pair[k] for pair in figures]) for k in (0, 1))
+            told.append(f"{name} {other}" + (f", of their bases {base}" if base != other else ""))
+    random = any(o is not None and o.random for pair in sides for o in pair)
+    return "; ".join(told) + (" (random weights)" if random else "")
+
+
+def _range(shares: Sequence[float | None]) -> str:
+    """The least and the greatest, and how many are not known."""
+    known = [share for share in shares if share is not None]
+    if not known:
+        return "not known"
+    low, high = f"{100 * min(known):.1f}", f"{100 * max(known):.1f}"
+    none = len(shares) - len(known)
+    return (f"{low} %" if low == high else f"{low} to {high} %") + (f" ({none} not known)" if none else "")
 
 
 def _list(names: Sequence[str]) -> str:

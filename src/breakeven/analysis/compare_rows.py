@@ -32,7 +32,7 @@ def drafts_of(a: OneSide, b: OneSide, key: str, across: bool, shown: dict[str, D
     row = dataclasses.replace(_bare(two, "step"), processes=(len(one.steps), len(two.steps)))
     row = dataclasses.replace(row, outputs=(a.outputs.get(key), b.outputs.get(key)))
     for m, side in ((one, a), (two, b)):
-        why = unranked(side.outputs.get(key))
+        why = unranked(side.outputs.get(key)) or m.finding.unproven
         if why or not m.steps or not side.used(m):
             why = why or m.finding.failure or m.finding.reasons.get("step_s", "no number")
             return [Draft(row=_because(row, ratio=f"{side.path}: {why}"), ratio=None)]

@@ -11,7 +11,7 @@ from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.comparable import Difference, Side, gate
 from breakeven.analysis.inference import served_cases
 from breakeven.analysis.inference_findings import Outputs
-from breakeven.analysis.integrity import believed
+from breakeven.analysis.integrity import believed, faults_of, left_out_lines
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, StudyLine
 
@@ -29,6 +29,7 @@ class OneSide:
     versions: Mapping[str, str]
     outputs: Mapping[str, Outputs]
     faults: tuple[str, ...] = ()
+    left_out_lines: int = 0
     hidden: int = 0
 
     def side(self, m: Measured) -> Side:
@@ -84,7 +85,8 @@ def one_side(results: Results, *, show_all: bool = False) -> OneSide:
         results=kept,
         versions=versions,
         outputs=outputs_by_case(list(cases.values()), kept),
-        faults=tuple(f"{results.path}: {q.text}" for q in said),
+        faults=faults_of(results, said),
+        left_out_lines=left_out_lines(results, said),
         hidden=len(every) - len(cases),
     )
 

@@ -21,17 +21,19 @@ from breakeven.stats import Interval, Verdict
 class UnfinishedRun:
     """A full run without its end: what of its epochs is on file. Seconds of training and evaluation.
 
-    `epochs` of `of` are done; `accuracy` is that after the last of them; `ended` says how it stopped. Nothing
-    of it enters a total, a forecast's error or the case's accuracy.
+    `epochs` of `of` are done; `accuracy` is that after the last of them; `ended` says how it stopped. Where a
+    line of the run is not on file both numbers are None, with the reason. Nothing of it enters a total, a
+    forecast's error or the case's accuracy.
     """
 
     replicate: int
-    epochs: int
+    epochs: int | None
     of: int | None
-    seconds: float
+    seconds: float | None
     accuracy: float | None
     ended: str
     evidence: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +47,8 @@ class CaseFinding:
     a training step, energy is gross (idle power included). `flag_counts` counts processes; `source` is the
     file. `ceiling_tflop_per_s` is the device's measured ceiling at the precision that ran (the fastest of
     several), `peak_tflop_per_s` its datasheet's at the board's highest clock; `share_of_ceiling` is the rate
-    as a share of the first. `unit` is the machine's fingerprint_id.
+    as a share of the first. `unit` is the machine's fingerprint_id. `unproven`: why its numbers stand in no
+    ratio, ranking or choice although no check failed: none is on file, and lines of the file are lost.
     """
 
     case_id: str
@@ -97,6 +100,7 @@ class CaseFinding:
     unit: str | None = None
     ceiling_evidence: tuple[str, ...] = ()
     unfinished: tuple[UnfinishedRun, ...] = ()
+    unproven: str | None = None
 
 
 Contrast = Literal["tuning", "best", "best-any", "mixed"]
@@ -374,7 +378,8 @@ class Understanding:
     """Everything the lines of one or more files say. `sentences` is the verdict a newcomer reads first.
 
     `study` is that of the last file that has one; `studies` has one a file, as `sources`, empty where a file
-    has none.
+    has none. `lost_lines`, one a file, counts the lines that could not be read; `left_out_lines` these and
+    the lines that are not believed.
     """
 
     name: str
@@ -406,3 +411,5 @@ class Understanding:
     profiles: tuple[ProfileFinding, ...] = ()
     bandwidths: tuple[BandwidthFinding, ...] = ()
     studies: tuple[Mapping[str, Any], ...] = ()
+    lost_lines: tuple[int, ...] = ()
+    left_out_lines: tuple[int, ...] = ()

@@ -79,7 +79,7 @@ def _rated(m: Measured, used: Sequence[Process], outputs: Outputs) -> InferenceF
         reasons["images_per_s"] = case.failure or case.reasons.get("samples_per_s", "no number")
     if cost is None:
         reasons["build_s"] = "nothing is built before the first call"
-    unranked = case.failure or (f"check {outputs.failed}" if outputs.failed else None)
+    unranked = case.failure or (f"check {outputs.failed}" if outputs.failed else None) or case.unproven
     if not used or unranked:
         reasons["ranked"] = unranked or reasons.get("images_per_s", "no number")
     return InferenceFinding(

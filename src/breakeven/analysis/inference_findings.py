@@ -201,13 +201,14 @@ class LaterFinding:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrontierPoint:
     """A case that no other beats in latency, rate and energy at once. Latency is the median of single calls,
-    in seconds."""
+    in seconds, `processes` those that the rate is of."""
 
     case_id: str
     batch: int
     call_s: float
     images_per_s: float
     j_per_image: float | None
+    processes: int = 0
     evidence: tuple[str, ...] = ()
 
 
@@ -215,6 +216,8 @@ class FrontierPoint:
 class FrontierFinding:
     """The frontier of one work but for its batch on one device, among `candidates` ranked cases.
 
+    It is one of estimates: `reasons['choice']` says why its ends may not be called the best, where processes
+    are too few. `most_per_s` is the highest rate of all candidates, which the margin may leave off it.
     `left_out`: cases that no ranking may hold, each with its reason. `axes` names what was compared.
     `disturbed`: something else used the machine in most processes of one of them.
     """
@@ -225,6 +228,7 @@ class FrontierFinding:
     points: tuple[FrontierPoint, ...]
     candidates: int
     axes: tuple[str, ...]
+    most_per_s: float = 0.0
     left_out: tuple[tuple[str, str], ...] = ()
     disturbed: bool = False
     source: str = ""

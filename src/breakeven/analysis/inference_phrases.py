@@ -11,7 +11,6 @@ from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.inference_findings import (
     FactorFinding,
     FrontierFinding,
-    FrontierPoint,
     GainFinding,
     Inference,
     LaterFinding,
@@ -159,22 +158,30 @@ def _frontiers(found: Inference, cases: Sequence[CaseFinding]) -> Iterator[str]:
             yield frontier(one, {c.case_id: c for c in cases})
 
 
-def _rate(point: FrontierPoint) -> str:
+def _rate(per_s: float) -> str:
     """Three digits, as the table has it."""
-    return f"{float(f'{point.images_per_s:.3g}'):,.10g}"
+    return f"{float(f'{per_s:.3g}'):,.10g}"
 
 
 def frontier(finding: FrontierFinding, cases: dict[str, CaseFinding]) -> str:
-    """Both ends of the frontier."""
+    """Both ends of the frontier; or why they are no verdict."""
+    where = f"{len(finding.points)} of {finding.candidates} cases on {short(finding.device_label)}"
+    if (why := finding.reasons.get("choice")) is not None:
+        cases_of = where.partition(" of ")[2]
+        return phrases.cut(f"Which of {cases_of} to choose cannot be told: {why}")
     first, last = finding.points[0], max(finding.points, key=lambda p: p.images_per_s)
     ends = []
     for point, aim in ((first, "latency"), (last, "rate")):
         case = cases[point.case_id]
         name = f"{without_numerics(case.tuning_name)} {case.case.tuning.precision}"
         what = f"{name} at batch {point.batch}"
-        figure = format_duration(point.call_s) if aim == "latency" else f"{_rate(point)} images/s"
+        figure = (
+            format_duration(point.call_s) if aim == "latency" else f"{_rate(point.images_per_s)} images/s"
+        )
+        if aim == "rate" and _rate(point.images_per_s) != _rate(finding.most_per_s):
+            # The highest of all is no choice: for so little more it makes a caller wait longer.
+            figure += f", most {_rate(finding.most_per_s)}"
         ends.append(f"for {aim} {what} ({figure})")
-    where = f"{len(finding.points)} of {finding.candidates} cases on {short(finding.device_label)}"
     return phrases.cut(f"{where} are beaten by none; {ends[0]}, {ends[1]}")
 
 

@@ -126,9 +126,7 @@ def _reach(finding: SaturationFinding, known: Sequence[Served], share: float) ->
     unbounded = finding.best_batch == finding.largest and finding.oom_at is None
     few = min(p.of_best.n if p.of_best else 0 for p in points if p.batch != finding.best_batch)
     if few < FEWEST or gains is None:
-        counted = f"{few} process{'' if few == 1 else 'es'} in common"
-        why = f"{counted}: {FEWEST} are the fewest for an interval"
-        return Reach(share=share, answer="cannot be told", batch=batch, reason=why)
+        return Reach(share=share, answer="cannot be told", batch=batch, reason=_too_few(few))
     low = next(p.batch for p in points if p.of_best is None or p.of_best.high >= share)
     high = next(p.batch for p in points if p.of_best is None or p.of_best.low >= share)
     deciding = {finding.best_batch, *(p.batch for p in points if p.batch <= high)}
@@ -143,6 +141,10 @@ def _reach(finding: SaturationFinding, known: Sequence[Served], share: float) ->
     fits = finding.oom_at is not None and finding.best_batch == finding.largest
     note = f"of the rate at batch {finding.largest}, the largest that fits" if fits else None
     return Reach(share=share, answer="reached", batch=batch, low=low, high=high, reason=note)
+
+
+def _too_few(count: int) -> str:
+    return f"{count} process{'' if count == 1 else 'es'} in common: {FEWEST} are the fewest for an interval"
 
 
 def _with_law(finding: SaturationFinding, known: Sequence[Served]) -> SaturationFinding:
@@ -160,11 +162,13 @@ def _with_law(finding: SaturationFinding, known: Sequence[Served]) -> Saturation
     if law.misfit > MISFIT:
         return _because(finding, law=f"t = max(t0, c + B/X) is off by {law.misfit:.0%} at a measured batch")
     points = tuple(dataclasses.replace(p, law_s=law.at(b)) for p, b in zip(finding.points, x, strict=True))
+    finding = dataclasses.replace(finding, law=law, points=points)
+    if len(keys) < FEWEST:
+        # Where B90 cannot be told from so few, the limit of the law behind it has no interval either.
+        return _because(finding, law_interval=_too_few(len(keys)))
     fits = [knee.fit(x, curve, law.law) for curve in curves]
     found = _intervals(fits, all_looks(one.measured.looks for one in known))
-    finding = dataclasses.replace(finding, law=law, points=points, **found)
-    if len(keys) < 2:
-        return _because(finding, law_interval="one process")
+    finding = dataclasses.replace(finding, **found)
     return finding if found else _because(finding, law_interval="some replicate shows another law")
 
 
@@ -241,7 +245,7 @@ def span(reach: Reach) -> str:
     if reach.answer == "not swept far enough":
         return f"at least {reach.low}"
     if reach.low is None:
-        return "cannot be told" if reach.batch is None else f"about {reach.batch}"
+        return "cannot be told"
     if reach.low == reach.high:
         return str(reach.batch)
     return f"{reach.batch} [{reach.low}, {'or beyond' if reach.high is None else reach.high}]"

@@ -80,6 +80,20 @@ def believed(results: Results) -> tuple[Results, list[QualityFinding]]:
     return dataclasses.replace(results, lines=(*others, *kept, *loads)), findings
 
 
+CUT = "the last line of the file was cut off (a crash while writing) and is left out"
+
+
+def faults_of(results: Results, found: Iterable[QualityFinding]) -> tuple[str, ...]:
+    """What `believed` found and a last line that was cut off, in words, each with the file."""
+    said = [q.text for q in found] + ([CUT] if results.torn else [])
+    return tuple(f"{results.path}: {text}" for text in said)
+
+
+def left_out_lines(results: Results, found: Iterable[QualityFinding]) -> int:
+    """Lines of the file that enter no number: those not read, and those that `believed` left out."""
+    return results.lost + sum(len(q.evidence) for q in found if q.flag == "left_out")
+
+
 def _loads(lines: Iterable[Load]) -> tuple[list[Load], dict[str, list[Load]]]:
     """The load lines that may be believed in their order, and the others by why not."""
     kept: list[Load] = []

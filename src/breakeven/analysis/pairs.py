@@ -128,6 +128,9 @@ def refusal(base: Measured, candidate: Measured) -> str | None:
         if not m.steps and not m.totals:
             why = m.finding.failure or m.finding.reasons.get("step_s", "no number")
             return f"{m.finding.device_label}: {why}"
+    for m in (base, candidate):
+        if m.finding.unproven:
+            return f"{m.finding.device_label}: {m.finding.unproven}"
     if base.finding.region != candidate.finding.region:
         return f"unequal regions: {base.finding.region} against {candidate.finding.region}"
     names: list[str] = [*base.hashes, *candidate.hashes]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from breakeven.analysis.findings import CaseFinding, QualityFinding, RatioFinding
+from breakeven.analysis.integrity import CUT
 from breakeven.records.lines import Outcome
 
 # Flag -> what it means to a reader. The order is that of the findings: the worst first.
@@ -83,8 +84,7 @@ def quality_of(
         text = f"{missing} of {missing + len(cases)} cases of the study {verb} not measured yet: run it again"
         found.append(QualityFinding(flag="not_run", text=text, cases=missing))
     if torn:
-        text = "the last line of the file was cut off (a crash while writing) and is left out"
-        found.append(QualityFinding(flag="torn", text=text, cases=0))
+        found.append(QualityFinding(flag="torn", text=CUT, cases=0))
     return found
 
 

@@ -52,17 +52,22 @@ def unfinished_of(attempts: Sequence[Attempt]) -> list[UnfinishedRun]:
 
 
 def _unfinished(last: Attempt, lines: Sequence[Attempt]) -> UnfinishedRun:
-    parts = [part for part in _chain(last, lines) if part is not None]
+    chain = _chain(last, lines)
+    parts = [part for part in chain if part is not None]
     epochs: Mapping[int, Epoch] = {epoch.index: epoch for part in parts for epoch in part.epochs}
     learned = last.work.data != SYNTHETIC
+    gap = _gap(chain, epochs, max(epochs) + 1)
+    why = gap or _unevaluated(parts, epochs)
+    reasons = {name: said for name, said in (("epochs", gap), ("seconds", why)) if said}
     return UnfinishedRun(
         replicate=last.replicate,
-        epochs=len(epochs),
+        epochs=None if gap else len(epochs),
         of=last.work.recipe.epochs if last.work.recipe else None,
-        seconds=sum(epoch.train_ns + (epoch.eval_ns or 0) for epoch in epochs.values()) * NS,
+        seconds=None if why else sum(e.train_ns + (e.eval_ns or 0) for e in epochs.values()) * NS,
         accuracy=epochs[max(epochs)].accuracy if learned else None,
         ended=f"{last.outcome}: {last.reason}" if last.reason else last.outcome,
         evidence=tuple(part.attempt_id for part in parts),
+        reasons=reasons,
     )
 
 
@@ -129,12 +134,23 @@ def _incomplete(
     chain: Sequence[Attempt | None], parts: Sequence[Attempt], epochs: Mapping[int, Epoch]
 ) -> str | None:
     recipe = parts[-1].work.recipe
-    if None in chain:
-        return "the line that the run continues is not in the file"
-    if recipe is None or set(epochs) != set(range(recipe.epochs)):
-        return "an epoch of the run is missing"
+    if (gap := _gap(chain, epochs, recipe.epochs if recipe else None)) is not None:
+        return gap
     if any(part.startup_ns is None for part in parts):
         return "start-up was not timed"
+    return _unevaluated(parts, epochs)
+
+
+def _gap(chain: Sequence[Attempt | None], epochs: Mapping[int, Epoch], wanted: int | None) -> str | None:
+    """Why the first `wanted` epochs of a run are not all on file; None where they are."""
+    if None in chain:
+        return "the line that the run continues is not in the file"
+    if wanted is None or set(epochs) != set(range(wanted)):
+        return "an epoch of the run is missing"
+    return None
+
+
+def _unevaluated(parts: Sequence[Attempt], epochs: Mapping[int, Epoch]) -> str | None:
     # Without a test set nothing is evaluated; else an unknown time is not 0.
     if parts[-1].eval_samples and any(epoch.eval_ns is None for epoch in epochs.values()):
         return "an evaluation was not timed"

@@ -13,7 +13,7 @@ from breakeven.analysis.amdahl import cores_findings
 from breakeven.analysis.bandwidth import BandwidthFinding, bandwidths_of, sentences_of_bandwidths
 from breakeven.analysis.best import best_pairs
 from breakeven.analysis.bounds import bounds_of
-from breakeven.analysis.cases import Measured, checks_of, confirmed_cases, measured_cases
+from breakeven.analysis.cases import Measured, checks_of, confirmed_cases, measured_cases, proven_attempts
 from breakeven.analysis.ceilings import Limits
 from breakeven.analysis.claims import claims_against
 from breakeven.analysis.crossing import break_even_of
@@ -36,7 +36,7 @@ from breakeven.analysis.inference_factors import factors_of
 from breakeven.analysis.inference_findings import Inference
 from breakeven.analysis.inference_frontier import frontier_of
 from breakeven.analysis.inference_saturation import later_of, saturation_of
-from breakeven.analysis.integrity import believed
+from breakeven.analysis.integrity import believed, left_out_lines
 from breakeven.analysis.ladder import ladders_of
 from breakeven.analysis.load import loads_of
 from breakeven.analysis.machines import core_loop_ns, cores_of, identical_cores, machine
@@ -71,6 +71,7 @@ class _File:
     quality: tuple[QualityFinding, ...]
     sentences: tuple[str, ...]
     hidden: int
+    left_out: int
     shares: tuple[ShareFinding, ...]
     inference: Inference
     frameworks: Frameworks
@@ -135,6 +136,8 @@ def understand(results: Sequence[Results], *, show_all: bool = False) -> Underst
         profiles=tuple(finding for file in files for finding in file.profiles),
         bandwidths=tuple(finding for file in files for finding in file.bandwidths),
         studies=tuple(file.study.study if file.study else {} for file in files),
+        lost_lines=tuple(r.lost for r in results),
+        left_out_lines=tuple(file.left_out for file in files),
     )
     return dataclasses.replace(found, claims=claims_against(found))
 
@@ -159,18 +162,22 @@ def _file(results: Results, show_all: bool) -> _File:
     confirmed = confirmed_cases(results)
     planned = study.case_ids if study else tuple(case.case_id for case in cases)
     wants_best = naming.asks_for_best(asked) or bool(confirmed)
-    chosen = choices(results.attempts, planned, results.checks) if wants_best else {}
+    chosen = choices(proven_attempts(results), planned, results.checks) if wants_best else {}
     every = [*pairs, *(best_pairs(chosen, confirmed, base) if base else [])]
     ratios = ratios_of(every)
     # Tunings of inference stand side by side: none adds to another.
     trained = [m for m in shown if m.case.work.task == "train"]
     ladders = ladders_of(trained, confirmed, chosen, planned, wants_best=wants_best)
     parity = parity_of(
-        pairs, naming.number(asked, "accuracy_margin") or MARGIN, full=asked.get("full") is True
+        [p for p in pairs if not (p.base.finding.unproven or p.candidate.finding.unproven)],
+        naming.number(asked, "accuracy_margin") or MARGIN,
+        full=asked.get("full") is True,
     )
     scale = scale_of(ratios, {m.finding.case_id: m.case for m in (*confirmed.values(), *shown)})
     cores = cores_of(results.attempts, [machine(line) for line in results.fingerprints])
-    on_cores = cores_findings(shown, identical_cores(results.fingerprints))
+    on_cores = cores_findings(
+        [m for m in shown if not m.finding.unproven], identical_cores(results.fingerprints)
+    )
     break_even = break_even_of(every, ratios)
     missing = _missing(study, everything)
     shares = bounds_of(shown, results)
@@ -225,6 +232,7 @@ def _file(results: Results, show_all: bool) -> _File:
             *sentences_of_profiles(profiles, _called(cases)),
         ),
         hidden=len(everything) - len(shown),
+        left_out=left_out_lines(results, left_out),
         shares=tuple(shares),
         inference=inference,
         frameworks=frameworks,

@@ -73,6 +73,11 @@ class Results:
     unread: tuple[Unread, ...] = ()
 
     @property
+    def lost(self) -> int:
+        """Lines that were in the file and are no record any more."""
+        return len(self.unread) + self.torn
+
+    @property
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(line for line in self.lines if isinstance(line, Attempt))
 

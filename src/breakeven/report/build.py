@@ -6,6 +6,7 @@ Knows nothing about file formats. A section that the lines don't support is not 
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from breakeven import units
@@ -148,9 +149,25 @@ def only_claims(understanding: Understanding) -> Report:
 
 def _hidden(understanding: Understanding) -> tuple[str, ...]:
     """What the file holds and the verdict knows nothing of, before it: it may be the larger part."""
-    if not understanding.hidden_cases:
-        return ()
-    return (f"{_plural(understanding.hidden_cases, 'case')} of an earlier study hidden: add --all.",)
+    said = list(_lost(understanding))
+    if understanding.hidden_cases:
+        said.append(f"{_plural(understanding.hidden_cases, 'case')} of an earlier study hidden: add --all.")
+    return tuple(map(clean, said))
+
+
+def _lost(understanding: Understanding) -> Iterator[str]:
+    """A sentence for each damaged file: what is not there cannot be told from what never was."""
+    marks = machines.marks_of(understanding)
+    for source, lines in zip(understanding.sources, understanding.lost_lines, strict=False):
+        if not lines:
+            continue
+        name = marks.get(source) or PurePath(source).name
+        those = sum(c.unproven is not None and c.source == source for c in understanding.cases)
+        barred = f"; {_plural(those, 'case')} without a check {'is' if those == 1 else 'are'} not ranked"
+        yield (
+            f"{_plural(lines, 'line')} of {name} could not be read: what stood there, a failed check maybe, "
+            f"is missing here{barred if those else ''}."
+        )
 
 
 def _title(understanding: Understanding) -> str:

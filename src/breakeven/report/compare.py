@@ -107,9 +107,12 @@ def sheet(found: Comparison | AxisComparison) -> str:
     """A row a case, or a pair of one axis, with its ratio and interval; those of fresh processes marked."""
     if isinstance(found, AxisComparison):
         names = dict(found.names)
-        return csv.lines_of([_axis_line(r, names) for r in found.ratios])
-    again = found.confirmed.cases if found.confirmed else ()
-    return csv.lines_of([_line(row, False) for row in found.cases] + [_line(row, True) for row in again])
+        rows = [_axis_line(r, names) for r in found.ratios]
+    else:
+        again = found.confirmed.cases if found.confirmed else ()
+        rows = [_line(row, False) for row in found.cases] + [_line(row, True) for row in again]
+    # In every row: a comment would be no CSV, and whoever reads one row alone has to see it.
+    return csv.lines_of([row | {"left_out_lines": found.left_out_lines} for row in rows])
 
 
 def _line(row: CaseComparison, confirmed: bool) -> dict[str, csv.Field]:

@@ -47,7 +47,10 @@ def summary(understanding: Understanding, names: Names) -> Section | None:
         return None
     note = "How many times as fast the second device is as the first, at equal work."
     if any(r.ceiling is not None for r in ratios):
-        note += " Ceiling: the same of the fastest matrix products measured, at the precision that ran."
+        note += (
+            " Ceiling: the same of the fastest matrix products measured, at the precision that ran; only "
+            "about so much, for its two sides were not measured in turn and there is no interval."
+        )
     if any(r.contrast == "mixed" for r in ratios):
         note += f" {MIXED_RATIO[0].upper()}{MIXED_RATIO[1:]}: the base as written, as papers quote it."
     if any(r.mixed and r.contrast == "tuning" for r in ratios):
@@ -178,10 +181,10 @@ def _ceiling(ratios: Collection[RatioFinding]) -> Cell:
     known = sorted(r.ceiling for r in ratios if r.ceiling is not None)
     if not known:
         return absent()
-    shown = dict.fromkeys(f"{words.significant(value)}x" for value in (known[0], known[-1]))
+    shown = dict.fromkeys(f"{words.two_digits(value)}x" for value in (known[0], known[-1]))
     lines = dict.fromkeys(line for r in ratios for line in r.ceiling_evidence)
-    note = "ratio of measured ceilings, no interval"
-    return Cell(text=" to ".join(shown), sort=known[0], note=note, evidence=tuple(lines))
+    note = "ratio of measured ceilings, not in turn: no interval"
+    return Cell(text=f"about {' to '.join(shown)}", sort=known[0], note=note, evidence=tuple(lines))
 
 
 def _pair_cells(r: RatioFinding, names: Names, told: Sequence[str]) -> tuple[Cell, ...]:

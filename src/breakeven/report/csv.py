@@ -33,12 +33,14 @@ def sheet(understanding: Understanding) -> str:
         chosen.setdefault((source, found.case_id), []).append(found.numerics)
     shares = {(s.source, s.case_id): s for s in understanding.shares}
     inferred = {(f.source, f.case_id): f for f in understanding.inference.cases}
-    rows = [
+    left_out = dict(zip(understanding.sources, understanding.left_out_lines, strict=False))
+    rows: list[Mapping[str, Field]] = [
         ({"file": c.source} if several else {})
         | dict(_fields(c, kinds))
         | dict(_where(shares.get((c.source, c.case_id))))
         | dict(_ladder(climbed.get((c.source, c.case_id)), chosen.get((c.source, c.case_id), ())))
         | (dict(_inference(inferred.get((c.source, c.case_id)))) if inferred else {})
+        | {"unproven": c.unproven, "left_out_lines": left_out.get(c.source, 0)}
         for c in understanding.cases
     ]
     return lines_of(rows)

@@ -48,6 +48,7 @@ def _extra(c: CaseFinding) -> dict[str, Any]:
     found: Mapping[str, Any] = {
         "case_id": c.case_id, "processes": c.processes, "simulated": c.simulated, "flags": ", ".join(c.flags),
         "confidence": c.step_s.confidence if c.step_s else None, "unit": c.unit,
+        "unproven": c.unproven,
     }  # fmt: skip
     return {key: value for key, value in found.items() if value not in (None, "")}
 

@@ -75,6 +75,7 @@ def frontier(understanding: Understanding, names: Names) -> Section | None:
         number("images", "1/s"),
         number("energy an image"),
         number("same top-1"),
+        number("n"),
     ]
     rows = [
         (
@@ -83,6 +84,7 @@ def frontier(understanding: Understanding, names: Names) -> Section | None:
             words.rate(p.images_per_s),
             _frontier_energy(p, f, found[f.source, p.case_id]),
             agreement(found[f.source, p.case_id].outputs),
+            words.count(p.processes),
         )
         for f in understanding.inference.frontier
         for p in f.points
@@ -99,8 +101,12 @@ def frontier(understanding: Understanding, names: Names) -> Section | None:
     note = (
         f"Cases that no other of the same model on the same device beats in {axes} at once: {counts}. "
         "Energy counts where it was read for all of them. Less than 3 % is no difference. A larger latency "
-        "buys rate; what an output is worth stands beside it. A case whose check failed is none of them."
+        "buys rate; what an output is worth stands beside it. A case whose check failed is none of them. "
+        "n: processes."
     )
+    for f in understanding.inference.frontier:
+        if (why := f.reasons.get("choice")) is not None:
+            note += f" By the estimates alone on {names.devices[f.device_label]} ({f.model}): {why}."
     note += " Something else used the machine in most processes of some cases." if shared else ""
     chart = frontier_chart(understanding, names)
     return Section(

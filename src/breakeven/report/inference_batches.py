@@ -36,7 +36,9 @@ def saturation(understanding: Understanding, names: Names) -> Section | None:
         "B90: the least measured batch whose rate reaches 90 % of the best one, with the least that might "
         "and the least that surely does. rate over latency: the batch with most of it. too large: the least "
         "batch that did not fit. Law: t = max(floor, c + batch / limit), t the pipelined time of a call; the "
-        "knee is the batch up to which more images cost no time. line: no floor in sight; flat: nothing else."
+        "knee is the batch up to which more images cost no time. line: no floor in sight; flat: nothing "
+        "else. best rate, its batch and rate over latency are those of the estimates; about: "
+        "without an interval."
     )
     chart = saturation_chart(understanding, names)
     return Section(
@@ -52,6 +54,7 @@ def _saturation_cells(s: SaturationFinding, names: Names) -> Row:
     why = s.reasons.get("law", "")
     loose = s.reasons.get("law_interval", "")
     law = s.law
+    floorless = loose if law and law.floor is not None else "no floor in sight"
     best = next(p for p in s.points if p.batch == s.best_batch)
     return (
         said(s.model),
@@ -69,13 +72,19 @@ def _saturation_cells(s: SaturationFinding, names: Names) -> Row:
         words.count(s.oom_at, "every batch tried fits"),
         said(law.law, note=f"off by {words.percent(law.misfit)} at most") if law else absent(why),
         words.figure(s.knee, s.knee_at, why or "this law has none", loose),
-        words.seconds(s.floor_s, law.floor if law else None, reason=why or loose or "no floor in sight"),
-        words.figure(s.limit_per_s, law.rate if law else None, why or "this law has none", loose, digits=3),
+        words.seconds(s.floor_s, law.floor if law else None, reason=why or floorless),
+        words.figure(
+            s.limit_per_s,
+            law.rate if law else None,
+            why or "this law has none",
+            loose,
+            digits=3 if s.limit_per_s else 2,
+        ),
     )
 
 
 def _reach(reach: Reach, s: SaturationFinding) -> Cell:
-    if reach.answer == "cannot be told" and reach.batch is None:
+    if reach.answer == "cannot be told":
         return absent(reach.reason or "")
     first = reach.batch if reach.batch is not None else reach.low
     return Cell(text=span(reach), sort=first, note=clean(reach.reason or ""), evidence=s.evidence)

@@ -191,7 +191,7 @@ def frontier_chart(understanding: Understanding, names: Names) -> Chart | None:
         kind="frontier",
         name="frontier",
         title="Rate over latency",
-        subtitle="Filled and joined: beaten by none, with its batch; hollow: beaten by another.",
+        subtitle="Filled and joined: beaten by none, with its batch; hollow: beaten by another. Estimates.",
         alt_text=(
             "Images a second against the median milliseconds of a call, on logarithmic axes; cases that no "
             "other beats are filled and joined, their batch beside them, and others hollow. The table below "

@@ -143,9 +143,16 @@ def unfinished(understanding: Understanding, names: Names) -> Section | None:
         (
             *naming(c, names),
             said(run.replicate + 1, run.replicate),
-            Cell(text=f"{run.epochs} of {run.of}" if run.of else str(run.epochs), sort=run.epochs),
-            words.seconds(None, run.seconds, evidence=run.evidence),
-            words.seconds(None, run.seconds / run.epochs, evidence=run.evidence),
+            absent(run.reasons.get("epochs", ""))
+            if run.epochs is None
+            else Cell(text=f"{run.epochs} of {run.of}" if run.of else str(run.epochs), sort=run.epochs),
+            words.seconds(None, run.seconds, reason=run.reasons.get("seconds", ""), evidence=run.evidence),
+            words.seconds(
+                None,
+                run.seconds / run.epochs if run.seconds is not None and run.epochs else None,
+                reason=run.reasons.get("seconds", ""),
+                evidence=run.evidence,
+            ),
             words.share(None, () if run.accuracy is None else (run.accuracy,)),
             said(run.ended),
         )

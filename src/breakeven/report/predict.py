@@ -48,12 +48,13 @@ def _learned_from(found: Prediction) -> tuple[str, ...]:
 
 def sentences(found: Prediction) -> tuple[str, ...]:
     """What is expected of each device, what of it was measured, and how wrong the method was."""
+    faults = [f"Not believed: {fault}." for fault in found.faults]
     said_of = [_device_sentence(name, forecasts) for name, forecasts in by_device(found).items()]
     gaps = dict.fromkeys(f.reasons["precision"] for f in found.forecasts if "precision" in f.reasons)
     left = [f"{count} {why}" for why, count in found.own_left.items()]
     own = [f"Not learned from, of your own rows: {', '.join(left)}."] if left else []
     told = (*(f"{gap}." for gap in gaps), *_error_sentences(found), *own)
-    return (*said_of, *told, *(f"{note}." for note in found.notes))
+    return (*faults, *said_of, *told, *(f"{note}." for note in found.notes))
 
 
 def document(found: Prediction) -> dict[str, Any]:
@@ -72,6 +73,8 @@ def document(found: Prediction) -> dict[str, Any]:
         "scope": SCOPE,
         "credits": [f"{s.title} ({s.licence})" for s in _credits()],
         "results": list(found.sources),
+        "faults": list(found.faults),
+        "left_out_lines": found.left_out_lines,
     }
 
 
@@ -83,10 +86,11 @@ def sheet(found: Prediction) -> str:
     ]  # fmt: skip
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow([*names, "reason"])
+    rows.writerow([*names, "reason", "left_out_lines"])
     for f in found.forecasts:
         values = [getattr(f, name) for name in names]
-        rows.writerow(["" if value is None else value for value in values] + [f.reasons.get("step_s", "")])
+        told = ["" if value is None else value for value in values]
+        rows.writerow([*told, f.reasons.get("step_s", ""), found.left_out_lines])
     return out.getvalue()
 
 

@@ -35,6 +35,8 @@ from breakeven.errors import UserError
 from breakeven.records.file import Results
 from breakeven.workloads import layers, roofline
 
+LINE_FAULTS = ("left_out", "unread", "torn", "check_overruled", "edited_machine")
+"""Flags of what lines of the results are, not of how a case was measured."""
 METHOD = "floor and learned rest"
 TAIL = 0.95
 """Of the published 99th percentiles over their means, this share lies below the high one that is shown."""
@@ -59,9 +61,11 @@ def predict(results: Sequence[Results], found: Understanding, names: str) -> Pre
 
 def _predict(results: Sequence[Results], found: Understanding, names: str) -> Prediction:
     wanted = targets(names)
-    shown = [case for case in found.cases if case.step_point_s is not None and not case.simulated]
+    known = [case for case in found.cases if case.step_point_s is not None and not case.simulated]
+    shown = [case for case in known if case.unproven is None]
     if not shown:
         why = "they are simulated" if found.simulated else "no case has a number"
+        why = next((case.unproven for case in known if case.unproven), why)
         raise UserError(f"nothing to forecast from these results: {why}")
     boards = boards_of(results, shown)
     own = own_rows(shown, boards, found)
@@ -76,7 +80,12 @@ def _predict(results: Sequence[Results], found: Understanding, names: str) -> Pr
             forecasts += _on_gpu(shown, boards, device, learned)
         else:
             forecasts += [on_cpu(case, device, found.shares) for case in shown]
-    return _prediction(forecasts, models, left, own, [t.note for t in wanted if t.note], found)
+    notes = [t.note for t in wanted if t.note]
+    if barred := len(known) - len(shown):
+        notes.append(
+            f"{barred} of {len(known)} cases not forecast: {next(c.unproven for c in known if c.unproven)}"
+        )
+    return _prediction(forecasts, models, left, own, notes, found)
 
 
 def _prediction(
@@ -108,6 +117,10 @@ def _prediction(
         learned=learned,
         notes=tuple(notes),
         sources=found.sources,
+        faults=tuple(
+            f"{q.source or found.sources[0]}: {q.text}" for q in found.quality if q.flag in LINE_FAULTS
+        ),
+        left_out_lines=sum(found.left_out_lines),
     )
 
 

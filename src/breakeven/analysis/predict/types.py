@@ -97,6 +97,8 @@ class Prediction:
 
     `learned`: what each model learned from; `rows`, `own_rows` and `scores` are of the first. `left` counts
     published rows that teach nothing, `own_left` those of the user's that it did not learn from, by reason.
+    `faults`: lines of the results that are not believed or could not be read, in words; `left_out_lines`
+    counts those that enter no number.
     """
 
     forecasts: tuple[Forecast, ...]
@@ -109,6 +111,8 @@ class Prediction:
     learned: tuple[LearnedFrom, ...]
     notes: tuple[str, ...]
     sources: tuple[str, ...]
+    faults: tuple[str, ...] = ()
+    left_out_lines: int = 0
 
     def score(self, name: str, left_out: str) -> Score | None:
         return next((s for s in self.scores if (s.name, s.left_out) == (name, left_out)), None)
