@@ -261,6 +261,8 @@ class ScaleFinding:
     """Exponent of the ratio against model size at one tuning: ratio ~ size ** exponent, over >= 3 models.
 
     `points` are (model, size, ratio) by size. `tuning_name` is the setting of its ratios (`contrast`).
+    `exponent` is as wide as the correction over the `family` laws of the file asks (`stats.holm_confidences`),
+    so a law is decided where its interval leaves out 0; `p_adjusted` None: it had no part in that.
     """
 
     tuning_name: str
@@ -276,6 +278,8 @@ class ScaleFinding:
     contrast: Contrast = "tuning"
     source: str = ""
     data: str = ""
+    p_adjusted: float | None = None
+    family: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
