@@ -213,7 +213,7 @@ def test_ratios_of_two_machines_have_no_order_and_no_law() -> None:
 
 
 def test_ratios_of_another_file_do_not_enter_the_order_of_this_one() -> None:
-    """Naive: the large model's ratio there lies below the medium one's here, so no larger model gains more."""
+    """Naive: the large model's ratio there lies below the medium one's here, which refutes growth."""
     here = file_of(lines_of(three((2.0, 7.3, 40.6))), path="here")
     there = file_of(lines_of(two("resnet50", 4.0)), path="there")
     assert said(understand([here, there]), "s1-larger-gains-more").verdict == "cannot be told"

@@ -61,8 +61,8 @@ def _grows(claim: Claim, found: Understanding) -> Decision:
 
 
 def _ordered(law: ScaleFinding, claim: Claim, found: Understanding) -> Decision:
-    """One pair that surely goes the other way is enough against the claim. That all go its way is no trend: of
-    three models without any, one study in six has them in either order."""
+    """One pair that surely goes the other way is enough against the claim. That all go its way is no trend:
+    of three models without any, one study in six has them in either order."""
     mine = [
         r
         for r in as_written(found)

@@ -2,8 +2,8 @@
 
 Knows nothing about how a ratio was measured.
 A law from three sizes has one degree of freedom: its interval is wide, and honestly so. Nor is it narrower
-than the ratios' own intervals allow, as uncertain ratios may lie on a line by luck. All laws of a file are one
-family: whoever asks at every tuning, of parameters and of FLOPs, finds by chance what each alone would not.
+than the ratios' own intervals allow, as uncertain ratios may lie on a line by luck. All laws of a file are
+one family: whoever asks at every tuning, of parameters and of FLOPs, finds by chance what none has alone.
 """
 
 import dataclasses

@@ -119,8 +119,8 @@ def scale(understanding: Understanding, names: Names) -> Section | None:
         return None
     note = (
         "The ratio goes with size to the power of the exponent; its interval states the models' scatter, and "
-        "is no narrower than the ratios' own allow. It is as wide as Holm's correction over all laws of a file "
-        "asks (95 % or more): the ratio grows or shrinks where 0 is outside."
+        "is no narrower than the ratios' own allow. It is as wide as Holm's correction over all laws of a "
+        "file asks (95 % or more): the ratio grows or shrinks where 0 is outside."
     )
     return Section(
         key="scale",
