@@ -204,7 +204,9 @@ def work(understanding: Understanding, names: Names) -> Section | None:
             words.amount(c.flops_per_step, "FLOP", why.get("flops_per_step", "")),
             words.amount(rate, "FLOP/s", why.get("tflop_per_s", ""), c.evidence),
             _of_ceiling(c),
-            words.amount(c.energy_j_per_step, "J", why.get("energy_j_per_step", ""), c.evidence),
+            words.amount(
+                c.energy_j_per_step, "J", why.get("energy_j_per_step", ""), c.evidence, borne=c.step_s
+            ),
             words.amount(c.power_w, "W", why.get("power_w", ""), c.evidence),
             *([_beyond_idle(c)] if known_idle else []),
         )
@@ -229,7 +231,7 @@ def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
 
     def of(c: CaseFinding) -> Cell:
         joules = c.energy_j_per_step
-        return words.joules(None if joules is None else joules / c.case.work.batch)
+        return words.joules(None if joules is None else joules / c.case.work.batch, borne=c.step_s)
 
     known = [c for c in cases if c.energy_j_per_step is not None]
     told = "Energy a sample; idle power included."
@@ -238,7 +240,7 @@ def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
 
 def _beyond_idle(c: CaseFinding) -> Cell:
     why = c.reasons.get("net_energy_j_per_step", "")
-    return words.amount(c.net_energy_j_per_step, "J", why, c.evidence)
+    return words.amount(c.net_energy_j_per_step, "J", why, c.evidence, borne=c.step_s)
 
 
 def _of_ceiling(c: CaseFinding) -> Cell:
