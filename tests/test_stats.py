@@ -48,6 +48,11 @@ def coverage(intervals: Sequence[Interval | None], truths: Sequence[float]) -> f
     return sum(i is not None and i.contains(t) for i, t in zip(intervals, truths, strict=True)) / len(truths)
 
 
+def slope_interval(x: Sequence[float], y: Sequence[float]) -> Interval | None:
+    found = stats.slope_of(x, y)
+    return found.interval() if found else None
+
+
 def intervals_of(ratios: Sequence[Ratio | None]) -> list[Interval | None]:
     return [None if r is None else r.interval for r in ratios]
 
@@ -100,24 +105,49 @@ def test_welch_ratio_covers_with_unequal_spreads(n_base: int, n_cand: int) -> No
 def test_slope_interval_covers_the_exponent() -> None:
     x = [1e5, 5e5, 1e7, 2.5e7, 1e8]
     noise = rng(7).normal(0, 0.1, (TRIALS, len(x)))
-    intervals = [stats.slope_interval(x, (2 * np.power(x, 0.3) * np.exp(e)).tolist()) for e in noise]
+    intervals = [slope_interval(x, (2 * np.power(x, 0.3) * np.exp(e)).tolist()) for e in noise]
     assert 0.92 <= coverage(intervals, [0.3] * TRIALS) <= 0.98
 
 
 def test_a_slope_is_no_surer_than_its_points() -> None:
     """Three points that lie on a line by luck: their scatter says nothing, their own intervals do."""
     x, y, spreads = [1.0, 10.0, 100.0], [1.0, 2.0, 4.0], [0.5, 0.2, 0.3]
-    naive, found = stats.slope_interval(x, y), stats.slope_interval(x, y, spreads)
-    assert naive is not None and found is not None
+    errors = [(half / stats.t_quantile(0.975, 2), 2.0) for half in spreads]
+    naive, slope = slope_interval(x, y), stats.slope_of(x, y, errors)
+    assert naive is not None and slope is not None
+    found = slope.interval()
     assert naive.low > 0.3  # naive: it grows, for certain
     # The ends weigh 1 / (2 log 10) each, the middle nothing.
     half = math.hypot(0.5, 0.3) / (2 * math.log(10))
     assert found.high - found.estimate == pytest.approx(half)
     assert found.estimate - found.low == pytest.approx(half) and found.estimate == naive.estimate
     scattered = [1.0, 4.0, 4.0]
-    assert stats.slope_interval(x, scattered, [1e-6] * 3) == stats.slope_interval(x, scattered)
-    with pytest.raises(ValueError, match="2 spreads"):
-        stats.slope_interval(x, y, [0.1, 0.1])
+    sure = stats.slope_of(x, scattered, [(1e-6, 2.0)] * 3)
+    assert sure is not None and sure.interval() == slope_interval(x, scattered)
+    with pytest.raises(ValueError, match="2 errors"):
+        stats.slope_of(x, y, errors[:2])
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.2, 1.0])
+def test_the_interval_of_a_slope_and_its_p_value_decide_alike(noise: float) -> None:
+    x = [1e5, 5e5, 1e7, 2.5e7, 1e8]
+    for scatter in rng(11).normal(0, noise, (50, len(x))):
+        slope = stats.slope_of(x, np.exp(0.05 * np.log(x) + scatter).tolist(), [(0.05, 2.0)] * len(x))
+        assert slope is not None
+        for confidence in (0.9, 0.95, 0.9875):
+            assert slope.interval(confidence=confidence).contains(0.0) == (slope.p_value >= 1 - confidence)
+
+
+def test_intervals_at_the_confidence_of_holm_decide_as_holm_does() -> None:
+    assert stats.holm_confidences([]) == []
+    assert stats.holm_confidences([0.04]) == [0.95]
+    # 0.01 passes 0.05 / 3, 0.03 does not pass 0.05 / 2: the last keeps the step at which it ended.
+    assert stats.holm_confidences([0.04, 0.01, 0.03]) == pytest.approx([0.975, 1 - 0.05 / 3, 0.975])
+    for p_values in rng(12).beta(0.5, 4, (300, 6)).tolist():
+        decided = [p < 0.05 for p in stats.holm(p_values)]
+        confidences = stats.holm_confidences(p_values)
+        assert decided == [p < 1 - c for p, c in zip(p_values, confidences, strict=True)]
+        assert min(confidences) >= 0.95
 
 
 @pytest.mark.parametrize("n", [6, 25, 150])
@@ -346,7 +376,7 @@ def test_slope_agrees_with_scipy() -> None:
     from scipy.stats import linregress
 
     x, y = [1.0, 3.0, 10.0, 40.0], [2.0, 2.5, 4.4, 4.0]
-    interval = stats.slope_interval(x, y)
+    interval = slope_interval(x, y)
     reference = linregress(np.log(x), np.log(y))
     assert interval is not None
     assert interval.estimate == pytest.approx(reference.slope)
@@ -402,12 +432,12 @@ def test_geometric_means() -> None:
 
 
 def test_slope_of_an_exact_power_law() -> None:
-    interval = stats.slope_interval([1, 10, 100], [3, 6, 12])
+    interval = slope_interval([1, 10, 100], [3, 6, 12])
     assert interval is not None
     assert interval.estimate == pytest.approx(math.log10(2))
     assert interval.high - interval.low < 1e-6
-    assert stats.slope_interval([1, 2], [1, 2]) is None
-    assert stats.slope_interval([5, 5, 5], [1, 2, 3]) is None
+    assert slope_interval([1, 2], [1, 2]) is None
+    assert slope_interval([5, 5, 5], [1, 2, 3]) is None
 
 
 # ---- warm-up
@@ -538,14 +568,14 @@ def test_what_is_no_time_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="geometric mean"):
         stats.geometric_mean([bad])
     with pytest.raises(ValueError, match="ratios must be"):
-        stats.slope_interval([1, 2, 3], [1, 2, bad])
+        slope_interval([1, 2, 3], [1, 2, bad])
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: stats.case_interval([1, 2], confidence=1.0), "confidence"),
     (lambda: stats.t_quantile(0.5, 0), "degrees of freedom"),
     (lambda: stats.geometric_mean([]), "at least one"),
-    (lambda: stats.slope_interval([1], [1, 2]), "1 sizes but 2 ratios"),
+    (lambda: slope_interval([1], [1, 2]), "1 sizes but 2 ratios"),
     (lambda: stats.percentile([1.0], 99), "0.99 for p99"),
     (lambda: stats.percentile([math.nan] * 29, 0.9), "finite"),
     (lambda: stats.median_interval([math.nan] * 9), "finite"),

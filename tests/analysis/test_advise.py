@@ -242,6 +242,43 @@ def test_a_training_to_an_accuracy_takes_full_runs() -> None:
     assert sampled_only.left_out[0][1].startswith("no full run")
 
 
+def trained(limit: float, accuracies: dict[str, dict[int, list[float]]], images: int = 10_000) -> Kept:
+    """How BF16 keeps to a limit of the accuracy it loses: precision -> seed -> accuracies of full runs."""
+    lines, cases = [], []
+    for precision, seeds in accuracies.items():
+        for seed, values in seeds.items():
+            case = tuned(precision=precision)
+            case = dataclasses.replace(case, work=dataclasses.replace(case.work, seed=seed))
+            cases.append(case)
+            lines += [sampled(case, i, 20.0) for i in range(3)]
+            lines += [full(case, i, accuracy=a, eval_samples=images) for i, a in enumerate(values)]
+    results = file_of(a_study(cases), a_machine(), *lines)
+    first = advise(results, Limits(max_accuracy_drop=limit), task="train")[0]
+    (option,) = (o for o in first.options if o.case.tuning.precision == "bf16")
+    return option.limits[0]
+
+
+def test_repeats_of_one_seed_meet_no_limit_that_the_test_set_cannot_tell() -> None:
+    """Naive: thrice the same two numbers, so the drop is 0.10 points [0.10, 0.10] and half a point kept."""
+    repeats = {"default": {0: [0.900] * 3}, "bf16": {0: [0.899] * 3}}
+    kept = trained(0.005, repeats)
+    assert kept.fit == "open" and "one seed; by its 10,000 test images" in kept.said
+    assert trained(0.02, repeats).fit == "meets"
+    assert trained(0.005, repeats, images=1_000_000).fit == "meets"
+    assert trained(0.02, {"default": {0: [0.9]}, "bf16": {0: [0.8] * 2}}).fit == "fails"
+    assert trained(0.02, {"default": {0: []}, "bf16": {0: [0.9] * 2}}).why.startswith("no full run")
+
+
+def test_seeds_say_what_a_precision_costs_a_training() -> None:
+    seeds = {
+        "default": {0: [0.900, 0.900], 1: [0.902], 2: [0.901]},
+        "bf16": {0: [0.899], 1: [0.901], 2: [0.900]},
+    }
+    kept = trained(0.005, seeds)
+    assert kept.fit == "meets" and "(3 and 3 seeds)" in kept.said
+    assert trained(0.0005, seeds).fit == "open"
+
+
 def test_another_training_batch_is_other_advice() -> None:
     found = advise(result((a_case(batch=64), 9.0, "as-written"), (a_case(batch=128), 20.0, "as-written")))
     assert [a.choice is not None and a.choice.case.work.batch for a in found] == [64, 128]

@@ -2,9 +2,12 @@
 
 import dataclasses
 import math
+import random
 
 import pytest
 
+from breakeven import stats
+from breakeven.records.case import Case
 from breakeven.records.lines import Block, Check
 from breakeven.workloads.costs import parameter_count, training_flops
 from breakeven.workloads.models import model
@@ -211,8 +214,6 @@ def test_the_interval_covers_the_planted_truth() -> None:
 
 
 def test_two_tunings_under_one_name_are_told_apart() -> None:
-    import dataclasses
-
     half = dataclasses.replace(CASE, tuning=dataclasses.replace(CASE.tuning, precision="bf16"))
     names = [c.tuning_name for c in understood(spread(CASE, 20.0), spread(half, 10.0)).cases]
     assert names == ["as-written precision=default", "as-written bf16"]
@@ -224,6 +225,8 @@ def test_full_run_totals_and_accuracy() -> None:
     assert case.full_points_s == pytest.approx((5.3, 5.6, 5.9))
     assert case.accuracies == pytest.approx((0.90, 0.91, 0.92))
     assert case.accuracy is not None and case.accuracy.estimate == pytest.approx(0.91)
+    assert case.accuracy == stats.share_interval(91, 100)  # one seed: by the test images alone
+    assert case.accuracy_over_seeds is None
     assert case.step_point_s is None and "full runs only" in case.reasons["step_s"]
     assert case.processes == 3 and case.region == "train_run"
 
@@ -232,7 +235,56 @@ def test_a_full_run_judges_the_forecast() -> None:
     (case,) = understood([sampled(CASE, i, 20.0 + 0.1 * i) for i in range(3)], full(CASE, train_s=0.3)).cases
     assert case.total_point_s is not None and case.forecast_error is not None
     assert case.forecast_error == pytest.approx(case.total_point_s / 3.2 - 1)
-    assert case.forecast_inside is (case.total_s is not None and case.total_s.contains(3.2))
+    assert case.total_s is not None
+    assert (case.forecast_hits, case.forecast_judged) == (int(case.total_s.contains(3.2)), 1)
+
+
+def test_each_run_judges_the_forecast_by_itself() -> None:
+    """Naive: the mean of a run far above and one far below lies inside, so the forecast was right."""
+    totals = (2.7, 3.152, 3.152**2 / 2.7)
+    runs = [full(CASE, i, train_s=(total - 2) / 3 - 0.1) for i, total in enumerate(totals)]
+    found = understood([sampled(CASE, i, 20.0 + 0.1 * i) for i in range(3)], *runs)
+    (case,) = found.cases
+    ahead = case.total_s
+    assert ahead is not None and ahead.contains(stats.geometric_mean(case.full_points_s))
+    assert [ahead.contains(total) for total in case.full_points_s] == [False, True, False]
+    assert (case.forecast_hits, case.forecast_judged) == (1, 3)
+    assert any("(1 of 3 runs inside its interval)" in line for line in found.sentences)
+
+
+def test_a_forecast_holds_further_runs_as_often_as_it_says() -> None:
+    """Planted: every process, sampled or whole, has a level of its own, 5 % apart."""
+    rng, hits, judged = random.Random(3), 0, 0
+    for _ in range(300):
+        level = [math.exp(rng.gauss(0, 0.05)) for _ in range(5)]
+        ahead = stats.prediction_interval(level[:3])
+        assert ahead is not None
+        hits, judged = hits + sum(map(ahead.contains, level[3:])), judged + 2
+    assert 0.92 <= hits / judged <= 0.98
+
+
+def seeded(seed: int) -> Case:
+    return dataclasses.replace(CASE, work=dataclasses.replace(CASE.work, seed=seed))
+
+
+def test_repeats_of_one_seed_are_no_spread_between_seeds() -> None:
+    """Naive: three runs of one deterministic training, 89.8 % [89.8, 89.8]."""
+    runs = [full(CASE, i, accuracy=0.898, eval_samples=10_000) for i in range(3)]
+    (case,) = understood(runs).cases
+    assert case.accuracy == stats.share_interval(8980, 10_000)
+    assert case.accuracy is not None and case.accuracy.high - case.accuracy.low > 0.01
+    assert case.accuracy_over_seeds is None
+    (uncounted,) = understood([again(run, eval_samples=None) for run in runs]).cases
+    assert uncounted.accuracy is None and "not counted" in uncounted.reasons["accuracy"]
+
+
+def test_seeds_give_the_spread() -> None:
+    planted = {0: 0.90, 1: 0.91, 2: 0.92}
+    lines = [full(seeded(s), i, accuracy=a) for s, a in planted.items() for i in range(2)]
+    found = understood(lines).cases
+    assert [c.accuracy and c.accuracy.estimate for c in found] == pytest.approx(list(planted.values()))
+    spread_of = {c.accuracy_over_seeds for c in found}
+    assert spread_of == {stats.mean_interval(list(planted.values()))}
 
 
 def test_a_resumed_run_is_joined_and_judges_nothing() -> None:
@@ -241,7 +293,7 @@ def test_a_resumed_run_is_joined_and_judges_nothing() -> None:
     (case,) = understood(spread(CASE, 20.0), first, last).cases
     assert case.full_points_s == pytest.approx((2 * 2.0 + 3 * 1.1,))
     assert case.resumed_runs == 1 and case.full_s is None and "resumed" in case.reasons["full_s"]
-    assert case.forecast_error is case.forecast_inside is None
+    assert case.forecast_error is case.forecast_hits is None
     assert case.accuracies == (0.95,)
 
 

@@ -135,15 +135,16 @@ def test_a_law_of_size(exponent: float, grows: str, shrinks: str, above: str) ->
 @pytest.mark.parametrize(
     ("ratios", "grows", "shrinks"),
     [
-        ((2.0, 7.3, 40.6), "confirmed", "not confirmed"),
-        ((40.0, 30.0, 2.0), "not confirmed", "confirmed"),
+        ((2.0, 7.3, 40.6), "cannot be told", "not confirmed"),
+        ((40.0, 30.0, 2.0), "not confirmed", "cannot be told"),
         ((5.0, 2.0, 9.0), "not confirmed", "not confirmed"),
         ((5.0, 5.0, 5.0), "cannot be told", "cannot be told"),
     ],
 )
-def test_three_sizes_have_an_order_where_they_have_no_law(
+def test_the_order_of_three_sizes_refutes_where_they_have_no_law(
     ratios: Sequence[float], grows: str, shrinks: str
 ) -> None:
+    """Naive: in order, so it grows; three models without any trend lie so in one study of six."""
     found = understood(lines_of(three(ratios), sd=0.01))
     assert said(found, "s1-larger-gains-more").verdict == grows
     assert said(found, "s2-smaller-gains-more").verdict == shrinks
@@ -158,7 +159,7 @@ def test_rows_of_a_shared_machine_decide_nothing() -> None:
     decided = {
         c.claim for c in claims_against(understood(lines)) if c.verdict != "cannot be told" and not c.own
     }
-    assert {"s1-transfer", "s1-larger-gains-more", "s1-ratio-resnet50"} <= decided
+    assert {"s1-transfer", "s2-smaller-gains-more", "s1-ratio-resnet50"} <= decided
     shared = understood([again(line, flags=("contended",)) for line in lines])
     assert [c.claim for c in claims_against(shared) if c.verdict != "cannot be told" and not c.own] == []
 
@@ -212,9 +213,11 @@ def test_ratios_of_two_machines_have_no_order_and_no_law() -> None:
 
 
 def test_ratios_of_another_file_do_not_enter_the_order_of_this_one() -> None:
+    """Naive: the large model's ratio there lies below the medium one's here, which refutes growth."""
     here = file_of(lines_of(three((2.0, 7.3, 40.6))), path="here")
     there = file_of(lines_of(two("resnet50", 4.0)), path="there")
-    assert said(understand([here, there]), "s1-larger-gains-more").verdict == "confirmed"
+    assert said(understand([here, there]), "s1-larger-gains-more").verdict == "cannot be told"
+    assert said(understand([here, there]), "s2-smaller-gains-more").verdict == "not confirmed"
 
 
 def test_processes_that_disagree_about_copies_decide_nothing() -> None:

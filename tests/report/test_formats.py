@@ -26,7 +26,8 @@ from breakeven.report.markdown import escape, markdown
 from breakeven.report.names import short_devices
 from breakeven.report.pictures import pictures
 from breakeven.report.text import wrapped
-from breakeven.report.words import amount, significant
+from breakeven.report.words import amount, joules, significant
+from breakeven.stats import Interval
 from report.conftest import build_simulated, build_understanding, renamed
 
 SCRIPT = "<script>alert(1)</script>"
@@ -365,6 +366,33 @@ def test_every_number_names_its_lines(understanding: Understanding) -> None:
 )
 def test_significant(value: float, digits: int, shown: str) -> None:
     assert significant(value, digits) == shown
+
+
+def within(low: float, estimate: float, high: float) -> Interval:
+    return Interval(low=low, high=high, estimate=estimate, confidence=0.95, n=3)
+
+
+@pytest.mark.parametrize(
+    ("interval", "shown", "note"),
+    [
+        (within(0.568, 0.757, 1.010), "760 mJ [570, 1,000]", "570 mJ to 1,000 mJ"),
+        (within(0.4, 1.0136, 2.6), "1 J [0.40, 2.6]", "0.40 J to 2.6 J"),
+        (within(0.1700, 0.1753, 0.1808), "175 mJ", "170 mJ to 181 mJ"),
+        (within(0.0320, 0.0353, 0.0389), "35.3 mJ", "32.0 mJ to 38.9 mJ"),
+    ],
+)
+def test_energy_has_the_digits_of_its_interval(interval: Interval, shown: str, note: str) -> None:
+    """Naive: three digits, 757 mJ, of what may be 565 or 1,010."""
+    cell = joules(interval.estimate, "", interval)
+    assert cell.text == shown and cell.sort == interval.estimate
+    assert cell.note == f"95 % interval {note}, n = 3"
+
+
+def test_energy_of_a_step_is_no_surer_than_the_step() -> None:
+    assert joules(0.02124).text == "21.2 mJ" and joules(0.02124).note == "no interval"
+    assert joules(0.02124, borne=within(0.8, 1.0, 1.25)).text == "21 mJ"
+    assert amount(17_473.0, "J", borne=within(0.4, 1.0, 2.6)).text == "20 kJ"
+    assert amount(17_473.0, "J", borne=within(0.995, 1.0, 1.005)).text == "17.5 kJ"
 
 
 def test_amount_picks_a_prefix() -> None:

@@ -63,7 +63,7 @@ def advise(
         names = _names(mine)
         made = {
             m.finding.case_id: candidate(
-                m, served.get(m.finding.case_id), attempts, limits, prices, mine, names[m.finding.case_id]
+                m, served.get(m.finding.case_id), attempts, limits, prices, cases, names[m.finding.case_id]
             )
             for m in mine
         }
@@ -232,7 +232,7 @@ def _find_out(c: Candidate, limit: str) -> str:
     if limit == DROP:
         full = "--weights FILE"
         if c.measured.case.work.task == "train":
-            full = f"{'' if c.full else '--full '}--set full_replicates=3"
+            full = f"{'' if c.full else '--full '}--set 'seed=[0, 1, 2]'"
         return (
             f"{begin(c, without='--precision')} --precision default,{c.measured.case.tuning.precision} {full}"
         )

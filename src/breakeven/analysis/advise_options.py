@@ -3,6 +3,7 @@
 Knows nothing about which one is chosen.
 """
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ from breakeven.analysis.forecast import built_s, first_builds_s, total_s
 from breakeven.analysis.inference import Served
 from breakeven.analysis.processes import NS, Key, Process, process
 from breakeven.analysis.ratios import disturbed
-from breakeven.analysis.runs import accuracies_of
+from breakeven.analysis.runs import images_of
+from breakeven.analysis.seeds import by_seed, pool_of
 from breakeven.records.ladder import numerics
 from breakeven.records.lines import Attempt
 from breakeven.stats import Interval
@@ -51,7 +53,8 @@ def candidate(
     reference: Sequence[Measured],
     name: str,
 ) -> Candidate | str:
-    """The case as a candidate, or why it is none. `reference`: cases of the same work, for its accuracy."""
+    """The case as a candidate, or why it is none. `reference`: cases of the same work at any seed, for its
+    accuracy."""
     why = _unfit(m, served)
     seconds = why if why else _seconds(m, served, attempts, limits)
     if isinstance(seconds, str):
@@ -228,17 +231,31 @@ def _drop(m: Measured, served: Served | None, limit: float, reference: Sequence[
 
 
 def _trained(m: Measured, limit: float, reference: Sequence[Measured]) -> Kept:
-    """Final accuracies of full runs against those with default numerics."""
+    """Final accuracies of full runs against those with default numerics, over seeds where both have several.
+
+    Repeats of one seed are one training: then the test images alone say how far its accuracy is known.
+    """
     if m.case.tuning.precision == "default":
         return Kept(limit=DROP, fit="meets", said="none (default numerics are the reference)")
-    plain = [r for r in reference if r.work_id == m.work_id and numerics(r.case.tuning)[0] == "default"]
-    own = accuracies_of(m.runs)
-    base = [a for r in plain for a in accuracies_of(r.runs)]
-    if min(len(own), len(base)) < 2:
-        return Kept(limit=DROP, fit="open", said="-", why="fewer than two full runs a side")
-    found = stats.accuracy_equivalence(base, own, margin=limit).difference
+    mine = [r for r in reference if pool_of(r) == pool_of(m)]
+    plain = [
+        r for r in reference if r.case.pool_id == m.case.pool_id and numerics(r.case.tuning)[0] == "default"
+    ]
+    own, base = by_seed(mine), by_seed(plain)
+    if not own or not base:
+        return Kept(limit=DROP, fit="open", said="-", why="no full run on one of the sides")
+    # Two-sided 95 %, as every limit of advice; the margin, never 0, has no part in the difference.
+    found = stats.accuracy_equivalence(base, own, margin=limit or 1.0, alpha=0.025).difference
+    seeds = f"{len(own)} and {len(base)} seeds"
     if found is None:
-        return Kept(limit=DROP, fit="open", said="-", why="fewer than two full runs a side")
-    fit: Fit = "meets" if found.low > -limit else "fails" if found.high < -limit else "open"
-    said = f"{drop_words(found)} of final accuracy"
+        images = images_of([run for r in (*mine, *plain) for run in r.runs])
+        if images is None:
+            return Kept(
+                limit=DROP, fit="open", said="-", why="one seed, and its test images were not counted"
+            )
+        right, known = (min(images, max(0.0, statistics.fmean(x) * images)) for x in (own, base))
+        found = stats.change_of_shares(known, right, images)
+        seeds = f"one seed; by its {images:,} test images"
+    fit: Fit = "meets" if found.low >= -limit else "fails" if found.high < -limit else "open"
+    said = f"{drop_words(found)} of final accuracy ({seeds})"
     return Kept(limit=DROP, fit=fit, said=said, why=OPEN if fit == "open" else "")

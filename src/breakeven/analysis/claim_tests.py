@@ -7,7 +7,6 @@ both sides ran as written, as in the papers. Rows of a machine that others used 
 import dataclasses
 import math
 from collections.abc import Callable
-from itertools import pairwise
 
 from breakeven.analysis.claim_rows import (
     AS_WRITTEN,
@@ -45,7 +44,7 @@ def _ratio(claim: Claim, found: Understanding) -> Decision:
 
 def _grows(claim: Claim, found: Understanding) -> Decision:
     """Whether the ratio as written goes with the size of the model as the claim says: by its law against
-    parameters, where that is open against FLOPs, and last by the order of the ratios."""
+    parameters, where that is open against FLOPs. Where no law is decided, the order may refute alone."""
     rows, others = _laws(found)
 
     def decide(law: ScaleFinding) -> Decision:
@@ -62,8 +61,8 @@ def _grows(claim: Claim, found: Understanding) -> Decision:
 
 
 def _ordered(law: ScaleFinding, claim: Claim, found: Understanding) -> Decision:
-    """Confirmed where the interval of every model lies beyond that of the next smaller one; one pair that
-    surely goes the other way is enough against it."""
+    """One pair that surely goes the other way is enough against the claim. That all go its way is no trend:
+    of three models without any, one study in six has them in either order."""
     mine = [
         r
         for r in as_written(found)
@@ -83,8 +82,6 @@ def _ordered(law: ScaleFinding, claim: Claim, found: Understanding) -> Decision:
     evidence = tuple(line for r in mine for line in r.evidence)
     if -wanted in signs:
         return Decision(verdict="not confirmed", detail=shown, evidence=evidence)
-    if len(mine) > 2 and all(_direction(a, b) == wanted for a, b in pairwise(intervals)):
-        return Decision(verdict="confirmed", detail=shown, evidence=evidence)
     return _open(law)
 
 

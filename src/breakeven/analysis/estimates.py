@@ -72,20 +72,23 @@ def with_runs(
         full_points_s=tuple(run.total_s for run in runs if run.total_s is not None),
         resumed_runs=sum(run.resumed for run in runs),
         accuracies=accuracies,
-        accuracy=accuracy_interval(accuracies),
+        accuracy=accuracy_interval(runs),
     )
     if len(judging) < 2:
         why = next((run.reason for run in runs if run.reason), None)
         finding = _because(finding, full_s=ONE if judging else why or "resumed: its total judges nothing")
-    if len(accuracies) < 2:
+    if finding.accuracy is None:
         finding = _because(finding, accuracy=_no_accuracy(finding.case.work, accuracies))
     if not judging or finding.total_point_s is None:
         return _because(finding, forecast_error="needs a forecast and a full run made in one process")
     measured = stats.geometric_mean(judging)
+    # The interval is that of one further run: their mean lies inside of it more often than each of them does.
+    ahead = finding.total_s
     return dataclasses.replace(
         finding,
         forecast_error=finding.total_point_s / measured - 1,
-        forecast_inside=finding.total_s.contains(measured) if finding.total_s else None,
+        forecast_hits=sum(map(ahead.contains, judging)) if ahead else None,
+        forecast_judged=len(judging),
     )
 
 
@@ -179,7 +182,7 @@ def _per(reading: Mapping[str, object], amount: str, of: str) -> float | None:
 def _no_accuracy(work: Work, accuracies: Sequence[float]) -> str:
     if work.data == SYNTHETIC:
         return "synthetic data: there is nothing to learn"
-    return "one run" if accuracies else "the last epoch was not scored"
+    return "its test images were not counted" if accuracies else "the last epoch was not scored"
 
 
 def _middle(values: Sequence[float]) -> float | None:

@@ -73,12 +73,14 @@ class CaseFinding:
     full_s: Interval | None = None
     full_points_s: tuple[float, ...] = ()
     forecast_error: float | None = None
-    forecast_inside: bool | None = None
+    forecast_hits: int | None = None
+    forecast_judged: int = 0
     evaluation_s: float | None = None
     startup_s: float | None = None
     cold_s: float | None = None
     accuracy: Interval | None = None
     accuracies: tuple[float, ...] = ()
+    accuracy_over_seeds: Interval | None = None
     memory_mib: Mapping[str, float] = field(default_factory=dict)
     energy_j_per_step: float | None = None
     power_w: float | None = None
@@ -265,6 +267,9 @@ class ScaleFinding:
     """Exponent of the ratio against model size at one tuning: ratio ~ size ** exponent, over >= 3 models.
 
     `points` are (model, size, ratio) by size. `tuning_name` is the setting of its ratios (`contrast`).
+    `exponent` is as wide as the correction over the `family` laws of the file asks
+    (`stats.holm_confidences`): a law is decided where its interval leaves out 0. `p_adjusted` None: it had no
+    part in that.
     """
 
     tuning_name: str
@@ -280,6 +285,8 @@ class ScaleFinding:
     contrast: Contrast = "tuning"
     source: str = ""
     data: str = ""
+    p_adjusted: float | None = None
+    family: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

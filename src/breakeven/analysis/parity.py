@@ -3,15 +3,14 @@
 Knows nothing about times.
 """
 
-import statistics
 from collections.abc import Sequence
 from typing import Literal
 
 from breakeven import stats
-from breakeven.analysis.cases import Measured
 from breakeven.analysis.findings import ParityFinding
 from breakeven.analysis.pairs import Pair
-from breakeven.analysis.runs import SYNTHETIC, accuracies_of
+from breakeven.analysis.runs import SYNTHETIC
+from breakeven.analysis.seeds import by_seed
 
 MARGIN = 0.01
 """Share of right answers; `accuracy_margin` of the study stands in its place."""
@@ -38,8 +37,8 @@ def parity_of(pairs: Sequence[Pair], margin: float, *, full: bool = False) -> li
 
 
 def _parity(pool: Sequence[Pair], margin: float, full: bool) -> ParityFinding:
-    base = _by_seed([pair.base for pair in pool])
-    candidate = _by_seed([pair.candidate for pair in pool])
+    base = by_seed([pair.base for pair in pool])
+    candidate = by_seed([pair.candidate for pair in pool])
     tested = stats.accuracy_equivalence(base, candidate, margin=margin)
     first = pool[0]
     return ParityFinding(
@@ -57,14 +56,6 @@ def _parity(pool: Sequence[Pair], margin: float, full: bool) -> ParityFinding:
         ),
         reason=_why(first, base, candidate, tested, full),
     )
-
-
-def _by_seed(cases: Sequence[Measured]) -> tuple[float, ...]:
-    """One accuracy a seed: processes of one seed share weights and order, so they are no trials apart."""
-    seeds: dict[int, list[float]] = {}
-    for m in cases:
-        seeds.setdefault(m.case.work.seed, []).extend(accuracies_of(m.runs))
-    return tuple(statistics.fmean(values) for values in seeds.values() if values)
 
 
 def _word(outcome: stats.EquivalenceOutcome) -> Literal["equivalent", "different", "cannot tell"]:

@@ -216,14 +216,14 @@ def accuracy(finding: ParityFinding, count: int, of: int) -> str:
 
 
 def inside(cases: Sequence[CaseFinding]) -> str:
-    """How many measured runs fell into the interval of their forecast."""
-    told = [case for case in cases if case.forecast_inside is not None]
+    """How many measured runs fell into the interval of their forecast, each run judged by itself."""
+    told = [case for case in cases if case.forecast_hits is not None]
     if not told:
         return "of one process, so without an interval"
-    hits = sum(bool(case.forecast_inside) for case in told)
-    if len(told) == 1:
+    hits, runs = sum(case.forecast_hits or 0 for case in told), sum(case.forecast_judged for case in told)
+    if runs == 1:
         return "inside its interval" if hits else "outside its interval"
-    return f"{hits} of {len(told)} inside their intervals"
+    return f"{hits} of {runs} runs inside {'its interval' if len(told) == 1 else 'their intervals'}"
 
 
 def signed(interval: Interval, scale: float = 1) -> str:

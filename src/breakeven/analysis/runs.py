@@ -3,7 +3,6 @@
 Knows nothing about forecasts or devices.
 """
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,14 +80,22 @@ def accuracies_of(runs: Sequence[Run]) -> tuple[float, ...]:
     return tuple(r.accuracy for r in runs if r.accuracy is not None and r.last.work.data != SYNTHETIC)
 
 
-def accuracy_interval(values: Sequence[float], *, confidence: float = 0.95) -> stats.Interval | None:
-    """Student t on the accuracies themselves: shares differ by amounts, not by factors. None below two."""
-    n = len(values)
-    if n < 2:
+def accuracy_interval(runs: Sequence[Run]) -> stats.Interval | None:
+    """Mean accuracy of runs of ONE seed, binomial over the test images; None where their number is not known.
+
+    They repeat one training, so their spread is rounding's alone (0 where the device is deterministic) and
+    tells nothing of another seed; nor do more of them score more images.
+    """
+    values, images = accuracies_of(runs), images_of(runs)
+    if not values or images is None:
         return None
-    mean = statistics.fmean(values)
-    half = stats.t_quantile(0.5 + confidence / 2, n - 1) * statistics.stdev(values) / math.sqrt(n)
-    return stats.Interval(low=mean - half, high=mean + half, estimate=mean, confidence=confidence, n=n)
+    return stats.share_interval(min(images, max(0.0, statistics.fmean(values) * images)), images)
+
+
+def images_of(runs: Sequence[Run]) -> int | None:
+    """Of how many test images the accuracies are; None where a run does not say, or two differ."""
+    counts = {r.last.eval_samples for r in runs if r.accuracy is not None}
+    return counts.pop() or None if len(counts) == 1 else None
 
 
 def _chain(last: Attempt, lines: Sequence[Attempt]) -> list[Attempt | None]:

@@ -209,4 +209,5 @@ def _forecast(cases: Sequence[CaseFinding]) -> list[str]:
     off = f"{abs(worst.forecast_error or 0.0):.0%}"
     if len(judged) == 1:
         return [f"The forecast of a whole run was off by {off} ({phrases.inside(judged)})."]
-    return [f"Forecasts of {len(judged)} whole runs were off by {off} at most ({phrases.inside(judged)})."]
+    told = f"Forecasts of whole runs of {len(judged)} cases were off by {off} at most"
+    return [f"{told} ({phrases.inside(judged)})."]

@@ -46,6 +46,7 @@ from breakeven.analysis.profile import ProfileFinding, profiles_of, sentences_of
 from breakeven.analysis.quality import quality_of
 from breakeven.analysis.ratios import ratios_of
 from breakeven.analysis.scale import scale_of
+from breakeven.analysis.seeds import over_seeds
 from breakeven.analysis.sentences import sentences_of
 from breakeven.analysis.types import slow_types
 from breakeven.analysis.whatif import what_if_of
@@ -153,7 +154,7 @@ def _file(results: Results, show_all: bool) -> _File:
     results, left_out = believed(results)
     study = results.studies[-1] if results.studies else None
     everything = measured_cases(results)
-    shown = [m for m in everything if show_all or m.finding.in_study]
+    shown = over_seeds([m for m in everything if show_all or m.finding.in_study])
     cases = [m.finding for m in shown]
     asked = dict(study.study) if study else {}
     base = baseline(list(dict.fromkeys(m.case.device for m in shown)), naming.text(asked, "baseline"))

@@ -106,7 +106,7 @@ def _row(a: Advice, o: Option) -> tuple[Cell, ...]:
         said(o.label),
         time,
         words.spread(o.seconds, "one process"),
-        words.amount(o.joules, "J", "energy was not read"),
+        words.amount(o.joules, "J", "energy was not read", borne=o.seconds),
         absent("no price of this device")
         if o.cost is None
         else Cell(text=money(scale * o.cost), sort=o.cost),

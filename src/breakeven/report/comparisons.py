@@ -122,7 +122,8 @@ def scale(understanding: Understanding, names: Names) -> Section | None:
         return None
     note = (
         "The ratio goes with size to the power of the exponent; its interval states the models' scatter, and "
-        "is no narrower than the ratios' own allow."
+        "is no narrower than the ratios' own allow. It is as wide as Holm's correction over all laws of a "
+        "file asks (95 % or more): the ratio grows or shrinks where 0 is outside."
     )
     return Section(
         key="scale",
@@ -254,9 +255,15 @@ def _scale_cells(s: ScaleFinding, names: Names) -> tuple[Cell, ...]:
         said(s.batch, s.batch) if s.batch else absent(),
         said(s.against),
         exponent,
-        said(s.verdict),
+        said(s.verdict, note=_law_note(s)),
         words.count(len(s.points)),
     )
+
+
+def _law_note(s: ScaleFinding) -> str:
+    if s.p_adjusted is None:
+        return s.reason or ""
+    return f"p = {words.significant(s.p_adjusted)} after Holm over {s.family} law{'s' * (s.family > 1)}"
 
 
 def _parity_cells(p: ParityFinding, names: Names) -> tuple[Cell, ...]:

@@ -44,9 +44,11 @@ def _cells(c: CaseFinding, price: Price | None) -> tuple[Cell, ...]:
     epoch = c.epoch_s.estimate if c.epoch_s else c.epoch_point_s
     run = c.total_s.estimate if c.total_s else c.total_point_s
     rate = c.samples_per_s.estimate if c.samples_per_s else c.samples_per_s_point
+    image = None if joules is None else joules / c.case.work.batch
+    of_epoch = c.power_w * epoch if c.power_w is not None and epoch else None
     return (
-        words.amount(joules / c.case.work.batch if joules is not None else None, "J", why, c.evidence),
-        words.amount(c.power_w * epoch if c.power_w is not None and epoch else None, "J", why, c.evidence),
+        words.amount(image, "J", why, c.evidence, borne=c.step_s),
+        words.amount(of_epoch, "J", why, c.evidence, borne=c.epoch_s),
         _priced(IMAGES / rate if rate else None, price, "no number"),
         _priced(epoch, price, c.reasons.get("epoch_s", "no epoch")),
         _priced(run, price, c.reasons.get("total_s", "no run")),

@@ -8,6 +8,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 from breakeven.analysis.findings import CaseFinding, ShareFinding, StepFinding, Understanding
 from breakeven.analysis.inference import QUANTILES
@@ -101,11 +102,12 @@ def _fields(c: CaseFinding, kinds: tuple[str, ...]) -> Iterator[tuple[str, Field
     yield from interval("full_run", "s", c.full_s, full)
     once: dict[str, Field] = {
         "full_runs": len(c.full_points_s), "forecast_error_share": c.forecast_error,
-        "forecast_inside": c.forecast_inside, "evaluation_s": c.evaluation_s, "startup_s": c.startup_s,
-        "first_step_s": c.cold_s,
+        "forecast_runs_inside": c.forecast_hits, "forecast_runs_judged": c.forecast_judged or None,
+        "evaluation_s": c.evaluation_s, "startup_s": c.startup_s, "first_step_s": c.cold_s,
     }  # fmt: skip
     yield from once.items()
-    yield from interval("accuracy", "share", c.accuracy, None)
+    yield from interval("accuracy", "share", c.accuracy, fmean(c.accuracies) if c.accuracies else None)
+    yield from interval("accuracy_over_seeds", "share", c.accuracy_over_seeds, None)
     yield from ((f"memory_{kind.removesuffix('_mib')}_mib", c.memory_mib.get(kind)) for kind in kinds)
     yield "energy_j_per_step", c.energy_j_per_step
     yield "power_w", c.power_w

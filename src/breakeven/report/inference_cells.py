@@ -65,8 +65,7 @@ def quantile(q: Quantile, found: InferenceFinding) -> Cell:
 
 def energy(found: InferenceFinding) -> Cell:
     value = found.j_per_image.estimate if found.j_per_image else found.j_per_image_point
-    note = words.behind(found.j_per_image) if found.j_per_image else "no interval"
-    return words.joules(value, found.reasons.get("j_per_image", ""), note)
+    return words.joules(value, found.reasons.get("j_per_image", ""), found.j_per_image)
 
 
 def agreement(outputs: Outputs) -> Cell:

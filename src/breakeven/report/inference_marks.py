@@ -10,6 +10,7 @@ from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.inference_findings import GainFinding, InferenceFinding, SaturationFinding
 from breakeven.records.case import PRECISIONS
 from breakeven.report import words
+from breakeven.report.inference_cells import energy
 from breakeven.report.names import Names, served_as, tuning_rank
 from breakeven.report.view import Chart, Value, clean
 from breakeven.units import format_duration
@@ -208,7 +209,7 @@ def _spot(case: CaseFinding, found: InferenceFinding, group: str, on: bool) -> l
     call = middle.interval.estimate if middle.interval else middle.value_s
     if call is None or found.images_per_s_point is None:
         return []
-    o, energy = found.outputs, found.j_per_image_point
+    o = found.outputs
     return [
         {
             "group": group,
@@ -221,7 +222,7 @@ def _spot(case: CaseFinding, found: InferenceFinding, group: str, on: bool) -> l
             "call": format_duration(call),
             "flags": clean(", ".join(case.flags)) or "none",
             "shown": f"{words.significant(found.images_per_s_point, 3)} images/s",
-            "energy": "not known" if energy is None else f"{words.significant(1e3 * energy, 3)} mJ an image",
+            "energy": "not known" if found.j_per_image_point is None else f"{energy(found).text} an image",
             "agreement": "not known" if o.agreement is None else f"{100 * o.agreement:.1f} %",
         }
     ]

@@ -103,14 +103,14 @@ def full(understanding: Understanding, names: Names) -> Section | None:
         number("resumed"),
         number("forecast"),
         number("forecast error"),
-        Column(name="within its interval"),
+        Column(name="runs within its interval"),
     ]
 
     def cells(c: CaseFinding) -> tuple[Cell, ...]:
         points = c.full_points_s
         why = c.reasons.get("full_s", "")
         error = c.reasons.get("forecast_error", "")
-        inside = {True: "yes", False: "no"}.get(c.forecast_inside) if c.forecast_inside is not None else None
+        inside = None if c.forecast_hits is None else f"{c.forecast_hits} of {c.forecast_judged}"
         return (
             words.seconds(c.full_s, points[0] if len(points) == 1 else None, reason=why, evidence=c.evidence),
             words.spread(c.full_s, why),
@@ -118,12 +118,13 @@ def full(understanding: Understanding, names: Names) -> Section | None:
             words.count(c.resumed_runs or None),
             words.seconds(c.total_s, c.total_point_s, reason=c.reasons.get("total_s", "")),
             words.signed_percent(c.forecast_error, error),
-            said(inside) if inside else absent(error),
+            said(inside, c.forecast_hits) if inside else absent(error or c.reasons.get("total_s", "")),
         )
 
     note = (
         "Timed from building the case to the last evaluation; the framework's imports come before that. "
-        "A resumed run never judges a forecast."
+        "The error is that of the forecast against the mean of the runs; its interval is for one further "
+        "run, so each run is judged by itself. A resumed run never judges a forecast."
     )
     shown = [c for c in understanding.cases if c.full_points_s]
     return _section("full", "A whole training run, measured", note, columns, cells, shown, names)
@@ -210,7 +211,9 @@ def work(understanding: Understanding, names: Names) -> Section | None:
             words.amount(c.flops_per_step, "FLOP", why.get("flops_per_step", "")),
             words.amount(rate, "FLOP/s", why.get("tflop_per_s", ""), c.evidence),
             _of_ceiling(c),
-            words.amount(c.energy_j_per_step, "J", why.get("energy_j_per_step", ""), c.evidence),
+            words.amount(
+                c.energy_j_per_step, "J", why.get("energy_j_per_step", ""), c.evidence, borne=c.step_s
+            ),
             words.amount(c.power_w, "W", why.get("power_w", ""), c.evidence),
             *([_beyond_idle(c)] if known_idle else []),
         )
@@ -235,7 +238,7 @@ def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
 
     def of(c: CaseFinding) -> Cell:
         joules = c.energy_j_per_step
-        return words.joules(None if joules is None else joules / c.case.work.batch)
+        return words.joules(None if joules is None else joules / c.case.work.batch, borne=c.step_s)
 
     known = [c for c in cases if c.energy_j_per_step is not None]
     told = "Energy a sample; idle power included."
@@ -244,7 +247,7 @@ def _energy_chart(cases: Sequence[CaseFinding], names: Names) -> Chart | None:
 
 def _beyond_idle(c: CaseFinding) -> Cell:
     why = c.reasons.get("net_energy_j_per_step", "")
-    return words.amount(c.net_energy_j_per_step, "J", why, c.evidence)
+    return words.amount(c.net_energy_j_per_step, "J", why, c.evidence, borne=c.step_s)
 
 
 def _of_ceiling(c: CaseFinding) -> Cell:
@@ -303,18 +306,42 @@ def _ceiling_cells(c: CeilingFinding, names: Names) -> tuple[Cell, ...]:
 
 
 def accuracy(understanding: Understanding, names: Names) -> Section | None:
-    """The final accuracy of full runs."""
+    """The final accuracy of full runs: of each seed, and over seeds."""
+    shown = [c for c in understanding.cases if c.accuracies or c.accuracy]
+    several = any(c.accuracy_over_seeds for c in shown)
     columns = [number("accuracy"), number("runs")]
+    if several:
+        columns += [number("over seeds"), number("seeds")]
 
     def cells(c: CaseFinding) -> tuple[Cell, ...]:
         return (
-            words.share(c.accuracy, c.accuracies, c.reasons.get("accuracy", "")),
+            _one_seed(c),
             words.count(len(c.accuracies) or None),
+            *(_over_seeds(c) if several else ()),
         )
 
-    shown = [c for c in understanding.cases if c.accuracies or c.accuracy]
-    note = "On the test set, after the last epoch of a full run, with its interval."
+    note = (
+        "On the test set, after the last epoch of a full run. Runs of one seed repeat one training: the "
+        "interval is binomial, of the test images, and says nothing of another seed."
+    )
+    if several:
+        note += " Over seeds: Student's t over one accuracy a seed."
     return _section("accuracy", "Accuracy", note, columns, cells, shown, names)
+
+
+def _one_seed(c: CaseFinding) -> Cell:
+    cell = words.share(c.accuracy, c.accuracies, c.reasons.get("accuracy", ""))
+    if c.accuracy is None:
+        return cell
+    note = f"{100 * c.accuracy.confidence:.4g} % binomial interval of {c.accuracy.n:,} test images, one seed"
+    return Cell(text=cell.text, sort=cell.sort, note=note, evidence=cell.evidence)
+
+
+def _over_seeds(c: CaseFinding) -> tuple[Cell, ...]:
+    found = c.accuracy_over_seeds
+    if found is None:
+        return absent("one seed"), words.count(1)
+    return words.share(found), words.count(found.n)
 
 
 def samples(understanding: Understanding, names: Names) -> Section | None:

@@ -10,6 +10,8 @@ from breakeven import units
 from breakeven.report.view import Cell, absent, clean
 from breakeven.stats import Interval
 
+WIDE = 0.1
+"""Half the width of an interval, as a share, from which a cell shows it beside the number."""
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -92,21 +94,47 @@ def count(value: int | None, reason: str = "") -> Cell:
     return absent(reason) if value is None else Cell(text=units.format_count(value), sort=value)
 
 
-def amount(value: float | None, unit: str = "", reason: str = "", evidence: Iterable[str] = ()) -> Cell:
-    """A number to three digits with an SI prefix: "1.67 GFLOP"."""
+def amount(
+    value: float | None,
+    unit: str = "",
+    reason: str = "",
+    evidence: Iterable[str] = (),
+    borne: Interval | None = None,
+) -> Cell:
+    """A number with an SI prefix: "1.67 GFLOP"; at most three digits, no more than `borne` bears.
+
+    `borne`: the interval of what it is made of.
+    """
     if value is None or not math.isfinite(value):
         return absent(reason)
     scale, prefix = next(((s, p) for s, p in PREFIXES if abs(value) >= s * 0.9995), (1.0, ""))
-    text = f"{significant(value / scale, 3)} {prefix}{unit}".rstrip()
-    return Cell(text=text, sort=value, evidence=tuple(evidence))
+    shown = _rounded(value / scale, supported(borne)) if borne else significant(value / scale, 3)
+    return Cell(text=f"{shown} {prefix}{unit}".rstrip(), sort=value, evidence=tuple(evidence))
 
 
-def joules(value: float | None, reason: str = "", note: str = "") -> Cell:
-    """Energy to three digits: "21.2 mJ", "3.45 J"."""
+def joules(
+    value: float | None, reason: str = "", interval: Interval | None = None, borne: Interval | None = None
+) -> Cell:
+    """Energy, at most three digits, no more than its interval bears: "21.2 mJ", "3.45 J".
+
+    A wide interval stands beside it, "760 mJ [570, 1,000]", each bound to two digits; others in the note.
+    `borne`: where it has none, that of what it is made of.
+    """
     if value is None or not math.isfinite(value):
         return absent(reason)
-    text = f"{significant(1e3 * value, 3)} mJ" if value < 1 else f"{significant(value, 3)} J"
-    return Cell(text=text, sort=value, note=note)
+    scale, unit = (1e3, "mJ") if value < 1 else (1.0, "J")
+    bearing = interval or borne
+    digits = supported(bearing) if bearing else 3
+    text = f"{_rounded(scale * value, digits)} {unit}"
+    if interval is None:
+        return Cell(text=text, sort=value, note="no interval")
+    if interval.relative_half_width > WIDE:
+        text += f" [{_rounded(scale * interval.low, 2)}, {_rounded(scale * interval.high, 2)}]"
+
+    def bound(x: float) -> str:
+        return f"{_rounded(scale * x, max(2, digits))} {unit}"
+
+    return Cell(text=text, sort=value, note=describe(interval, bound))
 
 
 def rate(value: float | None, reason: str = "", interval: Interval | None = None) -> Cell:

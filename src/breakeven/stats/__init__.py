@@ -11,6 +11,7 @@ from breakeven.stats.comparisons import (
     Verdict,
     accuracy_equivalence,
     holm,
+    holm_confidences,
     paired_ratio,
     processes_to_decide,
     ratio_interval,
@@ -21,12 +22,13 @@ from breakeven.stats.comparisons import (
 from breakeven.stats.gate import pooled_spread, processes_to_see, slowdowns, visible_slowdown
 from breakeven.stats.intervals import (
     Interval,
+    Slope,
     case_interval,
     geometric_mean,
     geometric_mean_ratio,
     mean_interval,
     prediction_interval,
-    slope_interval,
+    slope_of,
 )
 from breakeven.stats.proportions import change_of_shares, paired_change, share_interval
 from breakeven.stats.samples import median_interval, percentile, samples_for_percentile, steady
@@ -38,6 +40,7 @@ __all__ = [
     "EquivalenceOutcome",
     "Interval",
     "Ratio",
+    "Slope",
     "Verdict",
     "accuracy_equivalence",
     "case_interval",
@@ -45,6 +48,7 @@ __all__ = [
     "geometric_mean",
     "geometric_mean_ratio",
     "holm",
+    "holm_confidences",
     "looks_between",
     "mean_interval",
     "median_interval",
@@ -60,7 +64,7 @@ __all__ = [
     "samples_for_percentile",
     "scaled",
     "share_interval",
-    "slope_interval",
+    "slope_of",
     "slowdowns",
     "steady",
     "t_quantile",

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from breakeven.stats.intervals import Interval, from_logs, logs_of, mean_and_variance
 from breakeven.stats.sequential import widening
-from breakeven.stats.student import t_quantile, two_sided
+from breakeven.stats.student import t_quantile, t_test, two_sided
 
 K = TypeVar("K")
 
@@ -157,6 +157,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def holm_confidences(p_values: Sequence[float], *, alpha: float = 0.05) -> list[float]:
+    """The confidence of each interval at which it leaves out what was tested exactly where `holm` rejects.
+
+    The smallest of m p-values takes 1 - alpha / m, the next 1 - alpha / (m - 1), and from the first that is
+    not rejected on all take the same: so interval and verdict never say different things. Never below
+    1 - alpha. ValueError as `holm`.
+    """
+    adjusted = holm(p_values)
+    m, found, step = len(p_values), [0.0] * len(p_values), 0
+    for index in sorted(range(m), key=p_values.__getitem__):
+        found[index] = 1 - alpha / (m - step)
+        step += adjusted[index] < alpha
+    return found
+
+
 def verdict(ratio: Ratio | None, *, margin: float, p_adjusted: float, alpha: float = 0.05) -> Verdict:
     """FASTER, SLOWER, SAME or UNCERTAIN.
 
@@ -246,18 +261,10 @@ def _ratio(
 ) -> Ratio:
     half_width = t_quantile(two_sided(confidence), df) * se
     interval = from_logs(mean, half_width, confidence=confidence, n=n)
-    p_value = _p_value(mean, se, df)
+    p_value = t_test(mean, se, df)
     return Ratio(
         interval=interval, p_value=p_value, log_se=se, df=df, log_sd=log_sd, df_a_process=df_a_process
     )
-
-
-def _p_value(mean: float, se: float, df: float) -> float:
-    if se == 0:  # simulated times without noise
-        return 1.0 if mean == 0 else 0.0
-    from scipy.special import stdtr  # see t_quantile
-
-    return min(1.0, 2 * float(stdtr(df, -abs(mean) / se)))
 
 
 def _welch(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from breakeven.stats.sequential import widening
-from breakeven.stats.student import t_quantile, two_sided
+from breakeven.stats.student import t_quantile, t_test, two_sided
 
 K = TypeVar("K")
 
@@ -149,20 +149,50 @@ def geometric_mean_ratio(base: Mapping[K, float], cand: Mapping[K, float]) -> fl
     return geometric_mean(base.values()) / denominator
 
 
-def slope_interval(
-    x: Sequence[float], y: Sequence[float], spreads: Sequence[float] = (), *, confidence: float = 0.95
-) -> Interval | None:
-    """Exponent b of y = a * x**b by least squares on logs, with its t interval (n - 2 degrees of freedom).
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slope:
+    """Exponent b of y = a * x**b, before it is said how sure it has to be.
 
-    For a speed-up against model size: b > 0 means that it grows with size. The interval states the scatter
-    about the line, not whether a power law is right. `spreads` are half widths of the intervals of log(y), at
-    the same confidence: three uncertain points lie on a line by luck often enough, so the interval is never
-    narrower than what they leave open. None for fewer than three points or when all x are equal; ValueError
-    for unequal lengths or a value that is not positive and finite.
+    `errors` are its standard errors with their degrees of freedom: by the scatter about the line, and by what
+    the points' own intervals leave open. The larger half width counts, so a slope is no surer than either.
     """
-    if len(x) != len(y) or (spreads and len(spreads) != len(y)):
-        raise ValueError(f"{len(x)} sizes but {len(y)} ratios and {len(spreads)} spreads")
-    probability = two_sided(confidence)
+
+    estimate: float
+    n: int
+    errors: tuple[tuple[float, float], ...]
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided, of no slope, before any correction."""
+        return max(t_test(self.estimate, se, df) for se, df in self.errors)
+
+    def interval(self, *, confidence: float = 0.95) -> Interval:
+        """Without 0 exactly where the p-value is below 1 - confidence."""
+        probability = two_sided(confidence)
+        half_width = max(t_quantile(probability, df) * se for se, df in self.errors)
+        return Interval(
+            low=self.estimate - half_width,
+            high=self.estimate + half_width,
+            estimate=self.estimate,
+            confidence=confidence,
+            n=self.n,
+        )
+
+
+def slope_of(
+    x: Sequence[float], y: Sequence[float], errors: Sequence[tuple[float, float]] = ()
+) -> Slope | None:
+    """Exponent b of y = a * x**b by least squares on logs.
+
+    For a speed-up against model size: b > 0 means that it grows with size. The scatter about the line has
+    n - 2 degrees of freedom; it does not tell whether a power law is right. `errors` are standard errors of
+    log(y) with their degrees of freedom: three uncertain points lie on a line by luck often enough, so the
+    slope is never surer than what they leave open, by the least degrees of freedom of any. None for fewer
+    than three points or when all x are equal; ValueError for unequal lengths or a value that is not positive
+    and finite.
+    """
+    if len(x) != len(y) or (errors and len(errors) != len(y)):
+        raise ValueError(f"{len(x)} sizes but {len(y)} ratios and {len(errors)} errors")
     u, v = logs_of(x, "sizes"), logs_of(y, "ratios")
     n = len(u)
     if n < 3 or min(u) == max(u):
@@ -171,12 +201,9 @@ def slope_interval(
     u_squares = math.fsum((a - u_mean) ** 2 for a in u)
     slope = math.fsum((a - u_mean) * (b - v_mean) for a, b in zip(u, v, strict=True)) / u_squares
     residual = math.fsum((b - v_mean - slope * (a - u_mean)) ** 2 for a, b in zip(u, v, strict=True))
-    scatter = t_quantile(probability, n - 2) * math.sqrt(residual / (n - 2) / u_squares)
-    # The slope is a sum of the logs of y, each with the weight (u - u_mean) / u_squares.
-    open_still = math.sqrt(
-        math.fsum(((a - u_mean) / u_squares * s) ** 2 for a, s in zip(u, spreads, strict=False))
-    )
-    half_width = max(scatter, open_still)
-    return Interval(
-        low=slope - half_width, high=slope + half_width, estimate=slope, confidence=confidence, n=n
-    )
+    found = [(math.sqrt(residual / (n - 2) / u_squares), float(n - 2))]
+    if errors:
+        # The slope is a sum of the logs of y, each with the weight (u - u_mean) / u_squares.
+        squares = (((a - u_mean) / u_squares * se) ** 2 for a, (se, _) in zip(u, errors, strict=True))
+        found.append((math.sqrt(math.fsum(squares)), min(df for _, df in errors)))
+    return Slope(estimate=slope, n=n, errors=tuple(found))
