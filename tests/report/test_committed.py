@@ -14,7 +14,14 @@ from breakeven.report.html import FILTER_FROM
 
 pytestmark = pytest.mark.browser
 RESULTS = Path(__file__).parents[2] / "results"
-SHORT = {"cpu/agreement", "cpu/fashion-mnist", "cpu/load", "h200/full-captured", "h200/resnet50-cpu"}
+SHORT = {
+    "cpu/agreement",
+    "cpu/fashion-mnist",
+    "cpu/load",
+    "h200/full-captured",
+    "h200/full-simple-cnn",
+    "h200/resnet50-cpu",
+}
 """Studies whose tables in sight are a few rows each."""
 STUDIES = sorted(
     str(path.parent.relative_to(RESULTS)) for path in RESULTS.glob("**/results.jsonl") if path.is_file()
