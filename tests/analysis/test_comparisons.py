@@ -50,6 +50,28 @@ def test_the_interval_covers_the_planted_ratio() -> None:
     assert 272 <= hits <= 297
 
 
+def test_only_the_processes_of_a_ratio_decide_whether_it_was_disturbed() -> None:
+    """Naive: 5 of the 10 processes were disturbed, no majority, though only those 5 have a partner."""
+
+    def against(contended: Sequence[int]) -> RatioFinding:
+        flags = {i: ("contended",) if i in contended else () for i in range(10)}
+        gpu = [sampled(GPU, i, 24.0 if i in contended else 5.0, flags=flags[i]) for i in range(10)]
+        return only(spread(CPU, 20.0, n=5), gpu)
+
+    paired = against(range(5))
+    assert paired.disturbed and paired.verdict is None
+    assert "something else used the machine" in paired.reasons["verdict"]
+    beyond = against(range(5, 10))
+    assert not beyond.disturbed and beyond.verdict is Verdict.FASTER
+    # ... and of whole runs those of the runs: sampled processes beside them tell nothing of them.
+    runs = [full(CPU, i, train_s=2.0) for i in range(3)]
+    runs += [full(GPU, i, train_s=1.0, flags=("contended",)) for i in range(3)]
+    sampled_too = [*spread(CPU, 20.0, n=3), *spread(GPU, 5.0, n=3)]
+    by_kind = {ratio.of: ratio for ratio in understood(runs, sampled_too).ratios}
+    assert by_kind["full"].disturbed and by_kind["full"].verdict is None
+    assert not by_kind["step"].disturbed and by_kind["step"].verdict is Verdict.FASTER
+
+
 def test_pairing_cancels_what_replicates_share() -> None:
     drift = (1.0, 1.3, 0.8)
     lines = [sampled(CPU, i, 20.0 * x) for i, x in enumerate(drift)]

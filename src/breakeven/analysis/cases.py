@@ -42,6 +42,7 @@ class Measured:
     `preset` is the tuning's name as the study gave it; `finding.tuning_name` may say more. `looks`: at which
     numbers of processes more might have been added; `full_looks`: the same of whole runs. `builds`: seconds
     of compiling and capturing with the state of the compiler's cache, of processes that did either.
+    `contended`, `full_contended`: the processes and the full runs that others disturbed.
     """
 
     finding: CaseFinding
@@ -56,6 +57,8 @@ class Measured:
     looks: tuple[int, ...] = ()
     full_looks: tuple[int, ...] = ()
     builds: Mapping[Key, tuple[float, str | None]] = field(default_factory=dict)
+    contended: frozenset[Key] = frozenset()
+    full_contended: frozenset[Key] = frozenset()
 
     @property
     def case(self) -> Case:
@@ -184,6 +187,8 @@ def _measured(
         looks=looks[0],
         full_looks=looks[1],
         builds={p.key: build for p in everything if (build := built(p.attempt)) is not None},
+        contended=frozenset(p.key for p in everything if "contended" in p.attempt.flags),
+        full_contended=frozenset(run.key for run in runs if "contended" in run.last.flags),
     )
 
 

@@ -6,7 +6,7 @@ file; what is asked of one device is a family of its own (`ladder`).
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,6 +95,15 @@ def disturbed(case: CaseFinding) -> bool:
     return shared(case.flag_counts.get("contended", 0), case.processes)
 
 
+def busy(measured: Measured, keys: Collection[Key], of: Literal["step", "full"] = "step") -> bool:
+    """The same of the given processes: whoever sets two sides against each other asks it of those it pairs.
+
+    A side with many undisturbed processes beyond them would hide that all the paired ones were disturbed.
+    """
+    contended = measured.contended if of == "step" else measured.full_contended
+    return shared(sum(key in contended for key in keys), len(keys))
+
+
 def shared(contended: int, processes: int) -> bool:
     """Whether so many contended processes of all forbid a verdict: more than half."""
     return 2 * contended > max(1, processes)
@@ -139,7 +148,10 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
     a, b = one_unit(_values(pair.base, of), _values(pair.candidate, of))
-    if of == "step" and apart(pair.base, pair.candidate, [key for key in a if key in b]):
+    used = [key for key in a if key in b]
+    others = busy(pair.base, used or a, of) or busy(pair.candidate, used or b, of)
+    finding = dataclasses.replace(finding, disturbed=others)
+    if of == "step" and apart(pair.base, pair.candidate, used):
         finding = dataclasses.replace(
             finding, apart=True, flags=tuple(sorted({*finding.flags, "not_interleaved"}))
         )
