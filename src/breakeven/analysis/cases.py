@@ -25,9 +25,11 @@ from breakeven.analysis.processes import (
     main_unit,
     processes_of,
     region_of,
+    trend_of,
 )
 from breakeven.analysis.reasons import in_words
 from breakeven.analysis.runs import Run, runs_of, totals_of, unfinished_of
+from breakeven.records.blocks import Blocks, as_columns
 from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check, Load
@@ -43,6 +45,7 @@ class Measured:
     numbers of processes more might have been added; `full_looks`: the same of whole runs. `builds`: seconds
     of compiling and capturing with the state of the compiler's cache, of processes that did either.
     `contended`, `full_contended`: the processes and the full runs that others disturbed.
+    `blocks`: what was timed of each process in `steps`.
     """
 
     finding: CaseFinding
@@ -59,6 +62,7 @@ class Measured:
     builds: Mapping[Key, tuple[float, str | None]] = field(default_factory=dict)
     contended: frozenset[Key] = frozenset()
     full_contended: frozenset[Key] = frozenset()
+    blocks: Mapping[Key, Blocks] = field(default_factory=dict)
 
     @property
     def case(self) -> Case:
@@ -161,7 +165,7 @@ def _measured(
     finding = with_resources(
         finding, [p.attempt for p in used] or [run.last for run in runs], light.board.limit_w
     )
-    flags = _flags(entering, checks, finding.step_s, relative_ci)
+    flags = _flags(entering, checks, finding.step_s, relative_ci) | _restless(used)
     if above(finding.tflop_per_s, light):
         flags["above_ceiling"] = len(used)
     if len({p.attempt.fingerprint_id for p in everything}) > 1:
@@ -188,6 +192,7 @@ def _measured(
         full_looks=looks[1],
         builds={p.key: build for p in everything if (build := built(p.attempt)) is not None},
         contended=frozenset(p.key for p in everything if "contended" in p.attempt.flags),
+        blocks={p.key: as_columns(p.attempt.blocks) for p in everything},
         full_contended=frozenset(run.key for run in runs if "contended" in run.last.flags),
     )
 
@@ -259,6 +264,12 @@ def _flags(
     if not any(c.fingerprint_id in here and (c.outcome == "ok" or c.outcome in REFUTING) for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}
+
+
+def _restless(used: Sequence[Process]) -> dict[str, int]:
+    """Flags of steady steps that moved together, and of those too few to tell; of all processes alike."""
+    trend = trend_of(as_columns(p.attempt.blocks) for p in used) if used else 0.0
+    return {"few_blocks": len(used)} if trend is None else {"not_steady": len(used)} if trend else {}
 
 
 def _hashes(entering: Sequence[Attempt | Load]) -> dict[str, frozenset[str | None]]:

@@ -5,6 +5,7 @@ file; what is asked of one device is a family of its own (`ladder`).
 """
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,19 @@ from breakeven import stats
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.findings import CaseFinding, RatioFinding
 from breakeven.analysis.pairs import Pair
-from breakeven.analysis.processes import Key
+from breakeven.analysis.processes import Key, trend_of
 from breakeven.records.case import Case
 
 MARGIN = 0.03
 """Ratios this close to 1 are SAME: two runs of one unchanged case may differ by that on a shared machine."""
 
+
+PACES = 10.0
+"""A verdict takes a ratio this many times as far from 1 (in logarithms) as its sides moved while timed.
+
+At the pace seen, undoing it would take ten times as long again; warm-up slows down.
+"""
+MOVING = "times of a side still moved while they were measured, too far for the ratio"
 
 FEWEST = 3
 """Processes a side that a verdict takes (contract R12)."""
@@ -104,6 +112,19 @@ def busy(measured: Measured, keys: Collection[Key], of: Literal["step", "full"] 
     return shared(sum(key in contended for key in keys), len(keys))
 
 
+def drift(sides: Sequence[tuple[Measured, Collection[Key]]]) -> float:
+    """How far the steady steps of the given processes moved, each side's together, as a sum of logarithms."""
+    trends = (trend_of(m.blocks[key] for key in keys if key in m.blocks) for m, keys in sides)
+    return sum(abs(trend or 0.0) for trend in trends)
+
+
+def outrun(ratio: stats.Ratio, moved: float) -> bool:
+    """Whether sides that moved so far may have made the ratio (contract R4)."""
+    low, high = math.log(ratio.interval.low), math.log(ratio.interval.high)
+    distance = max(low, -high, 0.0)
+    return moved > 0 and distance <= PACES * moved
+
+
 def shared(contended: int, processes: int) -> bool:
     """Whether so many contended processes of all forbid a verdict: more than half."""
     return 2 * contended > max(1, processes)
@@ -159,7 +180,16 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
     # Either side may have got more processes once it was seen.
     sides = [m.looks if of == "step" else m.full_looks for m in (pair.base, pair.candidate)]
-    return _compared(finding, a, b, sorted({*sides[0], *sides[1]}))
+    draft = _compared(finding, a, b, sorted({*sides[0], *sides[1]}))
+    moved = drift([(pair.base, used), (pair.candidate, used)]) if of == "step" else 0.0
+    if not moved:
+        return draft
+    finding = dataclasses.replace(
+        draft.finding,
+        flags=tuple(sorted({*draft.finding.flags, "not_steady"})),
+        moving=draft.ratio is not None and outrun(draft.ratio, moved),
+    )
+    return dataclasses.replace(draft, finding=finding)
 
 
 def _ceiling(base: float | None, candidate: float | None) -> float | None:
@@ -204,6 +234,9 @@ def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests:
         )
     verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
     needed = None
+    if finding.moving and verdict is not stats.Verdict.UNCERTAIN:  # which claims nothing
+        reasons = {**finding.reasons, "verdict": MOVING}
+        return dataclasses.replace(finding, p_adjusted=p_adjusted, reasons=reasons)
     if verdict is stats.Verdict.UNCERTAIN:
         needed = stats.processes_to_decide(ratio, margin=MARGIN, tests=tests)
     return dataclasses.replace(finding, verdict=verdict, p_adjusted=p_adjusted, processes_needed=needed)
