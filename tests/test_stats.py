@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -461,6 +462,33 @@ def test_a_level_that_still_falls_is_not_steady() -> None:
         assert stats.steady(times[:20], times[20:], 0.02) is expected
     times = [1 + 0.018 * i / 40 for i in range(40)]
     assert stats.steady(times[:20], times[20:], 0.02)  # throttling: more warm-up is no cure
+
+
+def test_a_trend_that_all_processes_share_is_seen_and_others_are_not() -> None:
+    falling = [675.0, 658.0, 657.0, 650.0, 642.0, 632.0, 622.0, 618.0]
+    move = stats.common_trend([falling] * 3, tolerance=0.02)
+    assert move == pytest.approx(math.log(620 / 666.5))
+    rising = stats.common_trend([falling[::-1]] * 3, tolerance=0.02)
+    assert rising == pytest.approx(-move)
+    assert stats.common_trend([falling, falling[::-1], falling], tolerance=0.02) == 0.0  # each its own
+    assert (
+        stats.common_trend([[1 + x / 1e5 for x in falling]] * 3, tolerance=0.02) == 0.0
+    )  # significant, small
+    # Three blocks in three processes just suffice; fewer tell nothing, however they fall.
+    assert stats.common_trend([[3.0, 2.9, 2.8]] * 3, tolerance=0.02) < 0  # type: ignore[operator]
+    for few in ([[3.0, 2.9, 2.8]] * 2, [[5.0, 4.0, 3.0, 2.0, 1.0]], [[2.0]] * 10, []):
+        assert stats.common_trend(few, tolerance=0.02) is None
+
+
+def test_noise_alone_is_hardly_ever_a_trend() -> None:
+    """Nominally at most 2 %: 99.9 % of such counts of 1000 are below 35."""
+    rng = random.Random(4)
+    for processes, blocks in ((1, 8), (3, 3), (3, 12), (5, 30)):
+        noise = [
+            [[math.exp(rng.gauss(0, 0.05)) for _ in range(blocks)] for _ in range(processes)]
+            for _ in range(1000)
+        ]
+        assert sum(bool(stats.common_trend(one, tolerance=0.02)) for one in noise) < 35
 
 
 def test_a_spike_in_the_last_window_is_not_steady() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from breakeven.analysis import understand
 from breakeven.analysis.findings import RatioFinding
-from breakeven.records.case import Tuning
-from breakeven.records.lines import Attempt
+from breakeven.records.case import Case, Tuning
+from breakeven.records.lines import Attempt, Block
 from breakeven.stats import Verdict
 from breakeven.workloads.costs import parameter_count, training_flops
 from breakeven.workloads.models import model
@@ -48,6 +48,67 @@ def test_the_interval_covers_the_planted_ratio() -> None:
         assert ratio is not None
         hits += ratio.contains(4.0)
     assert 272 <= hits <= 297
+
+
+def test_only_the_processes_of_a_ratio_decide_whether_it_was_disturbed() -> None:
+    """Naive: 5 of the 10 processes were disturbed, no majority, though only those 5 have a partner."""
+
+    def against(contended: Sequence[int]) -> RatioFinding:
+        flags = {i: ("contended",) if i in contended else () for i in range(10)}
+        gpu = [sampled(GPU, i, 24.0 if i in contended else 5.0, flags=flags[i]) for i in range(10)]
+        return only(spread(CPU, 20.0, n=5), gpu)
+
+    paired = against(range(5))
+    assert paired.disturbed and paired.verdict is None
+    assert "something else used the machine" in paired.reasons["verdict"]
+    beyond = against(range(5, 10))
+    assert not beyond.disturbed and beyond.verdict is Verdict.FASTER
+    # ... and of whole runs those of the runs: sampled processes beside them tell nothing of them.
+    runs = [full(CPU, i, train_s=2.0) for i in range(3)]
+    runs += [full(GPU, i, train_s=1.0, flags=("contended",)) for i in range(3)]
+    sampled_too = [*spread(CPU, 20.0, n=3), *spread(GPU, 5.0, n=3)]
+    by_kind = {ratio.of: ratio for ratio in understood(runs, sampled_too).ratios}
+    assert by_kind["full"].disturbed and by_kind["full"].verdict is None
+    assert not by_kind["step"].disturbed and by_kind["step"].verdict is Verdict.FASTER
+
+
+def moving(case: Case, ms: float, course: Sequence[float]) -> list[Attempt]:
+    """Three processes, half a percent apart, whose steady steps take `ms` times each of `course`."""
+    return [
+        sampled(
+            case,
+            i,
+            ms,
+            blocks=tuple(Block(n_steps=1, samples=128, ns=round(1e6 * ms * x * level)) for x in course),
+        )
+        for i, level in enumerate((0.995, 1.0, 1.005))
+    ]
+
+
+FALLING = [1.45, 1.42, 1.415, 1.40, 1.38, 1.36, 1.34, 1.33]  # ... to 1
+
+
+def test_times_that_still_fall_get_no_verdict_that_the_fall_may_have_made() -> None:
+    """Naive: 1.27 times as long, sure; warmed up it takes 0.93 of the time."""
+    calm = moving(CPU, 500.0, [1.0, 1.01, 0.99] * 3)
+    found = only(calm, moving(GPU, 465.0, FALLING))
+    assert found.point == pytest.approx(1 / 1.29, rel=0.02) and found.verdict is None and found.moving
+    assert "still moved" in found.reasons["verdict"] and "not_steady" in found.flags
+    # ... a rise hides as much, and so does a fall of the baseline; equality cannot be told either.
+    assert only(calm, moving(GPU, 465.0, FALLING[::-1])).verdict is None
+    assert only(moving(CPU, 500.0, FALLING), moving(GPU, 640.0, [1.0, 1.01, 0.99] * 3)).verdict is None
+    # What is far beyond the fall stands, flagged.
+    far = only(calm, moving(GPU, 5.0, FALLING))
+    assert far.verdict is Verdict.FASTER and not far.moving and "not_steady" in far.flags
+    quiet = only(calm, moving(GPU, 465.0, [1.0, 0.99, 1.01] * 3))
+    assert quiet.verdict is Verdict.FASTER and "not_steady" not in quiet.flags
+
+
+def test_blocks_too_few_for_a_trend_are_said() -> None:
+    (one,) = understood(moving(CPU, 500.0, [1.2])).cases
+    assert "few_blocks" in one.flags and "not_steady" not in one.flags
+    (three,) = understood(moving(CPU, 500.0, [1.2, 1.15, 1.1])).cases
+    assert "not_steady" in three.flags and "few_blocks" not in three.flags
 
 
 def test_pairing_cancels_what_replicates_share() -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from breakeven import stats
 from breakeven.analysis.advise_options import Candidate
-from breakeven.analysis.ratios import FEWEST, MARGIN, apart, one_unit
+from breakeven.analysis.ratios import FEWEST, MARGIN, MOVING, apart, busy, drift, one_unit, outrun
 from breakeven.stats import Ratio, Verdict
 
+SHARED = "something else used the machine in most processes that the two have in common"
 NOT_IN_TURN = "the two were not measured in turn"
 TOO_FEW = "too few processes in common for a verdict"
 
@@ -46,10 +47,12 @@ class Judged:
 def versus(base: Candidate, chosen: Candidate, factor: float = 1.0) -> Versus:
     """base / chosen of the run's or image's seconds times `factor`, paired by replicate."""
     ratio = ratio_of(base, chosen)
-    why = NOT_IN_TURN if not in_turn(base, chosen) else ""
+    why = NOT_IN_TURN if not in_turn(base, chosen) else SHARED if _busy(base, chosen) else ""
     why = why or (TOO_FEW if ratio is None or ratio.interval.n < FEWEST else "")
     if ratio is not None and factor != 1.0:
         ratio = stats.scaled(ratio, factor)
+    if ratio is not None and not base.full and outrun(ratio, _moved(base, chosen)):
+        why = why or MOVING
     return Versus(base=base, chosen=chosen, ratio=None if why else ratio, why=why, factor=factor)
 
 
@@ -76,6 +79,18 @@ def ratio_of(base: Candidate, chosen: Candidate) -> Ratio | None:
     a, b = one_unit(base.seconds, chosen.seconds)
     looks = sorted({*base.measured.looks, *chosen.measured.looks})
     return stats.paired_ratio(a, b, looks=looks) if a and b else None
+
+
+def _moved(base: Candidate, chosen: Candidate) -> float:
+    """How far the steps of the two moved in the processes that both have."""
+    keys = [key for key in base.seconds if key in chosen.seconds]
+    return drift([(base.measured, keys), (chosen.measured, keys)])
+
+
+def _busy(base: Candidate, chosen: Candidate) -> bool:
+    """Whether others disturbed one of the two in most of the processes that both have."""
+    keys = [key for key in base.seconds if key in chosen.seconds]
+    return any(busy(one.measured, keys, "full" if one.full else "step") for one in (base, chosen))
 
 
 def in_turn(base: Candidate, chosen: Candidate) -> bool:

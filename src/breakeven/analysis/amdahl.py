@@ -15,7 +15,7 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.curves import CoresFinding, CoresPoint, Trend
 from breakeven.analysis.pairs import is_cpu
 from breakeven.analysis.processes import all_looks, shared_keys
-from breakeven.analysis.ratios import FEWEST, apart, disturbed
+from breakeven.analysis.ratios import FEWEST, apart, busy, disturbed
 from breakeven.records.case import Device
 from breakeven.stats import Interval
 
@@ -109,7 +109,9 @@ def _finding(group: Mapping[int, Measured], identical: int | None) -> CoresFindi
     if not replicates:
         return _because(finding, parallel="no replicate was measured at every number of cores")
     looks = all_looks(m.looks for m in used.values())
-    finding = dataclasses.replace(finding, apart=_apart(used))
+    keys = shared_keys([m.steps for m in used.values()])
+    others = any(busy(m, keys) for m in used.values())
+    finding = dataclasses.replace(finding, apart=_apart(used), disturbed=others)
     finding = _with_fit(_with_points(finding, replicates, looks), replicates, looks)
     return _judged(finding, replicates, looks)
 

@@ -13,7 +13,7 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.ceilings import Limits, net_of
 from breakeven.analysis.findings import CaseFinding, Label, ShareFinding
 from breakeven.analysis.processes import all_looks
-from breakeven.analysis.ratios import disturbed, one_unit
+from breakeven.analysis.ratios import busy, disturbed, one_unit
 from breakeven.analysis.shares import Split, by_part, middle_ms, splits_of
 from breakeven.records.case import Case
 from breakeven.records.file import Results
@@ -77,11 +77,11 @@ def _launched(finding: ShareFinding, m: Measured, twins: Mapping[Case, Measured]
     twin = twins.get(_as_captured(m.case))
     if twin is None:
         return _because(finding, launch_share="the same tuning was not captured")
-    if disturbed(twin.finding):
+    eager, captured = one_unit(m.steps, twin.steps)
+    if busy(twin, [key for key in captured if key in eager] or captured):
         return _because(finding, launch_share="something else used the machine while it ran captured")
     if m.hashes != twin.hashes:
         return _because(finding, launch_share="the captured case did other work")
-    eager, captured = one_unit(m.steps, twin.steps)
     ratio = stats.paired_ratio(eager, captured, looks=all_looks([m.looks, twin.looks]))
     point = 1 - (twin.finding.step_point_s or 0.0) / finding.step_s
     finding = dataclasses.replace(

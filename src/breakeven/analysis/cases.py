@@ -32,9 +32,11 @@ from breakeven.analysis.processes import (
     main_unit,
     processes_of,
     region_of,
+    trend_of,
 )
 from breakeven.analysis.reasons import in_words
 from breakeven.analysis.runs import Run, runs_of, totals_of, unfinished_of
+from breakeven.records.blocks import Blocks, as_columns
 from breakeven.records.case import Case
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt, Check, Load
@@ -49,6 +51,8 @@ class Measured:
     `preset` is the tuning's name as the study gave it; `finding.tuning_name` may say more. `looks`: at which
     numbers of processes more might have been added; `full_looks`: the same of whole runs. `builds`: seconds
     of compiling and capturing with the state of the compiler's cache, of processes that did either.
+    `contended`, `full_contended`: the processes and the full runs that others disturbed.
+    `blocks`: what was timed of each process in `steps`.
     """
 
     finding: CaseFinding
@@ -63,6 +67,9 @@ class Measured:
     looks: tuple[int, ...] = ()
     full_looks: tuple[int, ...] = ()
     builds: Mapping[Key, tuple[float, str | None]] = field(default_factory=dict)
+    contended: frozenset[Key] = frozenset()
+    full_contended: frozenset[Key] = frozenset()
+    blocks: Mapping[Key, Blocks] = field(default_factory=dict)
 
     @property
     def case(self) -> Case:
@@ -196,7 +203,7 @@ def _measured(
     # A full run's window holds evaluations too: sampled processes say better what a step needs.
     telling = [p.attempt for p in used] or [run.last for run in runs]
     finding = with_energy(finding, telling, light.board.limit_w)
-    flags = _flags(entering, checks, finding.step_s, relative_ci)
+    flags = _flags(entering, checks, finding.step_s, relative_ci) | _restless(used)
     if above(finding.tflop_per_s, light):
         flags["above_ceiling"] = len(used)
     if len({p.attempt.fingerprint_id for p in everything}) > 1:
@@ -223,6 +230,9 @@ def _measured(
         looks=looks[0],
         full_looks=looks[1],
         builds={p.key: build for p in everything if (build := built(p.attempt)) is not None},
+        contended=frozenset(p.key for p in everything if "contended" in p.attempt.flags),
+        blocks={p.key: as_columns(p.attempt.blocks) for p in everything},
+        full_contended=frozenset(run.key for run in runs if "contended" in run.last.flags),
     )
 
 
@@ -294,6 +304,12 @@ def _flags(
     if not any(c.fingerprint_id in here and (c.outcome == "ok" or c.outcome in REFUTING) for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}
+
+
+def _restless(used: Sequence[Process]) -> dict[str, int]:
+    """Flags of steady steps that moved together, and of those too few to tell; of all processes alike."""
+    trend = trend_of(as_columns(p.attempt.blocks) for p in used) if used else 0.0
+    return {"few_blocks": len(used)} if trend is None else {"not_steady": len(used)} if trend else {}
 
 
 def _hashes(entering: Sequence[Attempt | Load]) -> dict[str, frozenset[str | None]]:

@@ -14,8 +14,8 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.comparable import Difference, gate, other_machine
 from breakeven.analysis.compare_findings import CaseComparison, Of
 from breakeven.analysis.compare_sides import SAME_LINES, OneSide, shared, unranked
-from breakeven.analysis.processes import NS
-from breakeven.analysis.ratios import FEWEST, disturbed
+from breakeven.analysis.processes import NS, Key
+from breakeven.analysis.ratios import FEWEST, MOVING, disturbed, drift, outrun
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +24,7 @@ class Draft:
 
     row: CaseComparison
     ratio: stats.Ratio | None
+    moving: bool = False
 
 
 def drafts_of(a: OneSide, b: OneSide, key: str, across: bool, shown: dict[str, Difference]) -> list[Draft]:
@@ -90,13 +91,14 @@ def _short(value: object) -> str:
 def _seconds(side: OneSide, m: Measured, of: Of) -> list[float]:
     """One value a process, in seconds: of the unit that the case's numbers are of."""
     if of == "step":
-        return [
-            s
-            for (unit, _), s in sorted(m.steps.items(), key=lambda item: item[0][1])
-            if unit == m.finding.unit
-        ]
+        return [m.steps[key] for key in _keys(m)]
     calls = [a.calls_ns for a in side.used(m) if a.fingerprint_id == m.finding.unit]
     return [statistics.median(mine) * NS for mine in calls if mine and statistics.median(mine) > 0]
+
+
+def _keys(m: Measured) -> list[Key]:
+    """The processes of the unit that the case's numbers are of."""
+    return sorted((key for key in m.steps if key[0] == m.finding.unit), key=lambda key: key[1])
 
 
 def _draft(
@@ -129,7 +131,8 @@ def _draft(
         row = _because(
             row, verdict=f"{min(row.processes)} processes a side: {FEWEST} are the fewest for a verdict"
         )
-    return Draft(row=row, ratio=ratio)
+    moving = row.of == "step" and outrun(ratio, drift([(m, _keys(m)) for m in pair]))
+    return Draft(row=row, ratio=ratio, moving=moving)
 
 
 def settled(drafts: Sequence[Draft], margin: float, threshold: float | None) -> list[CaseComparison]:
@@ -137,8 +140,7 @@ def settled(drafts: Sequence[Draft], margin: float, threshold: float | None) -> 
     known = [d.ratio for d in drafts if d.ratio is not None]
     adjusted = iter(stats.holm([r.p_value for r in known]))
     rows = [
-        d.row if d.ratio is None else _judged(d.row, d.ratio, next(adjusted), len(known), margin)
-        for d in drafts
+        d.row if d.ratio is None else _judged(d, d.ratio, next(adjusted), len(known), margin) for d in drafts
     ]
     if threshold is None or not known:
         return rows
@@ -159,14 +161,14 @@ def settled(drafts: Sequence[Draft], margin: float, threshold: float | None) -> 
     ]
 
 
-def _judged(
-    row: CaseComparison, ratio: stats.Ratio, p_adjusted: float, tests: int, margin: float
-) -> CaseComparison:
-    row = dataclasses.replace(row, p_adjusted=p_adjusted)
+def _judged(draft: Draft, ratio: stats.Ratio, p_adjusted: float, tests: int, margin: float) -> CaseComparison:
+    row = dataclasses.replace(draft.row, p_adjusted=p_adjusted)
     if "verdict" in row.reasons:
         return row
     verdict = stats.verdict(ratio, margin=margin, p_adjusted=p_adjusted)
     needed = None
+    if draft.moving and verdict is not stats.Verdict.UNCERTAIN:
+        return _because(row, verdict=MOVING)
     if verdict is stats.Verdict.UNCERTAIN:
         needed = stats.processes_to_decide(ratio, margin=margin, tests=tests)
     return dataclasses.replace(row, verdict=verdict, processes_needed=needed)

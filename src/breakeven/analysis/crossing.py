@@ -45,8 +45,8 @@ class _Point:
 
     @property
     def doubtful(self) -> bool:
-        """Whether its ratio may not even be told from 1: others on the machine, sides not in turn."""
-        return self.ratio is None or self.ratio.disturbed or self.ratio.apart
+        """Whether its ratio may not even be told from 1: a shared machine, sides not in turn, or moving."""
+        return self.ratio is None or self.ratio.disturbed or self.ratio.apart or self.ratio.moving
 
     @property
     def looks(self) -> tuple[int, ...]:

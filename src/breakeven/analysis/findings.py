@@ -126,7 +126,8 @@ class RatioFinding:
     `mixed`: the tunings differ in more than the device, by name or by precision. `ceiling` is the ratio of
     the measured ceilings, each at the precision that ran: what the hardware alone would give. `contrast` says
     what is set against what; but for equal tunings both sides are fresh `confirm` attempts.
-    `unit` is the machine (fingerprint_id) that both sides were measured on.
+    `unit` is the machine (fingerprint_id) that both sides were measured on. `moving`: steady times of a side
+    moved so far that the ratio can be uncertain at most.
     """
 
     base_id: str
@@ -148,6 +149,7 @@ class RatioFinding:
     mixed: bool = False
     disturbed: bool = False
     apart: bool = False
+    moving: bool = False
     data: str = ""
     seed: int = 0
     flags: tuple[str, ...] = ()

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from breakeven.records.blocks import as_columns
+from breakeven import stats
+from breakeven.records.blocks import Blocks, as_columns
 from breakeven.records.lines import Attempt
 
 Key = tuple[str | None, int]
@@ -22,6 +23,8 @@ SPILL, SPILL_MIB = 1.05, 64.0
 """By how much the framework's peak may exceed the growth of the device's use: others may give memory back."""
 UNEVEN_CORE = 1.25
 """Factor between the speeds of one core that no noise explains: another host, clock or neighbour."""
+TOLERANCE = 0.02
+"""Share by which steady steps may move before they count as no level: that of warm-up (`timing.loop`)."""
 STEP_REGIONS = ("train_step", "infer_call", "infer_stream")
 
 
@@ -73,6 +76,14 @@ def is_core_uneven(attempts: Sequence[Attempt]) -> bool:
         ns for a in attempts if isinstance(ns := a.observed.get("core_loop_ns"), int | float) and ns > 0
     ]
     return bool(speeds) and max(speeds) > UNEVEN_CORE * min(speeds)
+
+
+def trend_of(blocks: Iterable[Blocks]) -> float | None:
+    """How far the steady steps of these processes moved together (R4): logarithm, 0.0 for not, None unknown.
+
+    Warm-up ends on few blocks where steps are slow; what came after it shows whether it had ended.
+    """
+    return stats.common_trend([one.steady_steps for one in blocks], tolerance=TOLERANCE)
 
 
 def process(attempt: Attempt) -> Process | str:

@@ -5,8 +5,9 @@ file; what is asked of one device is a family of its own (`ladder`).
 """
 
 import dataclasses
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,12 +15,19 @@ from breakeven import stats
 from breakeven.analysis.cases import Measured
 from breakeven.analysis.findings import CaseFinding, RatioFinding
 from breakeven.analysis.pairs import Pair
-from breakeven.analysis.processes import Key
+from breakeven.analysis.processes import Key, trend_of
 from breakeven.records.case import Case
 
 MARGIN = 0.03
 """Ratios this close to 1 are SAME: two runs of one unchanged case may differ by that on a shared machine."""
 
+
+PACES = 10.0
+"""A verdict takes a ratio this many times as far from 1 (in logarithms) as its sides moved while timed.
+
+At the pace seen, undoing it would take ten times as long again; warm-up slows down.
+"""
+MOVING = "times of a side still moved while they were measured, too far for the ratio"
 
 FEWEST = 3
 """Processes a side that a verdict takes (contract R12)."""
@@ -95,6 +103,28 @@ def disturbed(case: CaseFinding) -> bool:
     return shared(case.flag_counts.get("contended", 0), case.processes)
 
 
+def busy(measured: Measured, keys: Collection[Key], of: Literal["step", "full"] = "step") -> bool:
+    """The same of the given processes: whoever sets two sides against each other asks it of those it pairs.
+
+    A side with many undisturbed processes beyond them would hide that all the paired ones were disturbed.
+    """
+    contended = measured.contended if of == "step" else measured.full_contended
+    return shared(sum(key in contended for key in keys), len(keys))
+
+
+def drift(sides: Sequence[tuple[Measured, Collection[Key]]]) -> float:
+    """How far the steady steps of the given processes moved, each side's together, as a sum of logarithms."""
+    trends = (trend_of(m.blocks[key] for key in keys if key in m.blocks) for m, keys in sides)
+    return sum(abs(trend or 0.0) for trend in trends)
+
+
+def outrun(ratio: stats.Ratio, moved: float) -> bool:
+    """Whether sides that moved so far may have made the ratio (contract R4)."""
+    low, high = math.log(ratio.interval.low), math.log(ratio.interval.high)
+    distance = max(low, -high, 0.0)
+    return moved > 0 and distance <= PACES * moved
+
+
 def shared(contended: int, processes: int) -> bool:
     """Whether so many contended processes of all forbid a verdict: more than half."""
     return 2 * contended > max(1, processes)
@@ -139,7 +169,10 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
     if pair.refused:
         return _Draft(finding=_because(finding, pair.refused), ratio=None)
     a, b = one_unit(_values(pair.base, of), _values(pair.candidate, of))
-    if of == "step" and apart(pair.base, pair.candidate, [key for key in a if key in b]):
+    used = [key for key in a if key in b]
+    others = busy(pair.base, used or a, of) or busy(pair.candidate, used or b, of)
+    finding = dataclasses.replace(finding, disturbed=others)
+    if of == "step" and apart(pair.base, pair.candidate, used):
         finding = dataclasses.replace(
             finding, apart=True, flags=tuple(sorted({*finding.flags, "not_interleaved"}))
         )
@@ -147,7 +180,16 @@ def _draft(pair: Pair, of: Literal["step", "full"]) -> _Draft:
         return _Draft(finding=_because(finding, "not measured on both sides"), ratio=None)
     # Either side may have got more processes once it was seen.
     sides = [m.looks if of == "step" else m.full_looks for m in (pair.base, pair.candidate)]
-    return _compared(finding, a, b, sorted({*sides[0], *sides[1]}))
+    draft = _compared(finding, a, b, sorted({*sides[0], *sides[1]}))
+    moved = drift([(pair.base, used), (pair.candidate, used)]) if of == "step" else 0.0
+    if not moved:
+        return draft
+    finding = dataclasses.replace(
+        draft.finding,
+        flags=tuple(sorted({*draft.finding.flags, "not_steady"})),
+        moving=draft.ratio is not None and outrun(draft.ratio, moved),
+    )
+    return dataclasses.replace(draft, finding=finding)
 
 
 def _ceiling(base: float | None, candidate: float | None) -> float | None:
@@ -192,6 +234,9 @@ def _judged(finding: RatioFinding, ratio: stats.Ratio, p_adjusted: float, tests:
         )
     verdict = stats.verdict(ratio, margin=MARGIN, p_adjusted=p_adjusted)
     needed = None
+    if finding.moving and verdict is not stats.Verdict.UNCERTAIN:  # which claims nothing
+        reasons = {**finding.reasons, "verdict": MOVING}
+        return dataclasses.replace(finding, p_adjusted=p_adjusted, reasons=reasons)
     if verdict is stats.Verdict.UNCERTAIN:
         needed = stats.processes_to_decide(ratio, margin=MARGIN, tests=tests)
     return dataclasses.replace(finding, verdict=verdict, p_adjusted=p_adjusted, processes_needed=needed)

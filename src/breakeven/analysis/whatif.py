@@ -12,7 +12,7 @@ from breakeven import stats
 from breakeven.analysis.curves import WhatIfFinding
 from breakeven.analysis.pairs import Pair, is_cpu
 from breakeven.analysis.processes import Key, all_looks, shared_keys
-from breakeven.analysis.ratios import FEWEST, apart, disturbed
+from breakeven.analysis.ratios import FEWEST, apart, busy
 from breakeven.stats import Interval
 
 AS_WRITTEN, NEXT = "as-written", "on-device"
@@ -57,7 +57,7 @@ def _finding(pair: Pair, after: Pair) -> WhatIfFinding:
         candidate_label=pair.candidate.finding.device_label,
         tuning_name=pair.candidate.finding.tuning_name,
         next_tuning=after.candidate.finding.tuning_name,
-        disturbed=any(disturbed(m.finding) for m in sides),
+        disturbed=any(busy(m, base or m.steps) for m in sides),
         source=pair.candidate.finding.source,
         evidence=tuple(line for m in sides for line in m.finding.evidence),
     )

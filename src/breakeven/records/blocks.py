@@ -144,6 +144,13 @@ class Blocks(Sequence[Block]):
                 )
         return self._steady
 
+    @property
+    def steady_steps(self) -> list[float]:
+        """Nanoseconds a step of each steady block, in the order timed."""
+        rows = self._numbers[self._marks.steady]
+        steps: list[float] = (rows[:, 1] / rows[:, 0]).tolist()
+        return steps
+
     def __len__(self) -> int:
         return len(self._numbers)
 

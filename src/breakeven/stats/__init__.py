@@ -34,6 +34,7 @@ from breakeven.stats.proportions import change_of_shares, paired_change, share_i
 from breakeven.stats.samples import median_interval, percentile, samples_for_percentile, steady
 from breakeven.stats.sequential import looks_between, nominal_confidence, widening
 from breakeven.stats.student import t_quantile
+from breakeven.stats.trends import common_trend
 
 __all__ = [
     "Equivalence",
@@ -45,6 +46,7 @@ __all__ = [
     "accuracy_equivalence",
     "case_interval",
     "change_of_shares",
+    "common_trend",
     "geometric_mean",
     "geometric_mean_ratio",
     "holm",

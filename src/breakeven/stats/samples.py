@@ -126,7 +126,13 @@ def steady(window_a: Sequence[float], window_b: Sequence[float], tolerance: floa
 
 
 def _falling(series: Sequence[float]) -> bool:
-    """Mann-Kendall: rises minus falls over all pairs, against the variance without a trend (ties counted)."""
+    score, variance = kendall(series)
+    # The continuity correction: the score moves in steps of two.
+    return score < 0 and -score - 1 > TREND_Z * math.sqrt(variance)
+
+
+def kendall(series: Sequence[float]) -> tuple[int, float]:
+    """Mann-Kendall: rises minus falls over all pairs, and its variance without a trend (ties counted)."""
     n = len(series)
     score = 0
     seen: list[float] = []
@@ -135,8 +141,7 @@ def _falling(series: Sequence[float]) -> bool:
         insort(seen, value)
     variance = n * (n - 1) * (2 * n + 5)
     variance -= sum(ties * (ties - 1) * (2 * ties + 5) for ties in Counter(series).values())
-    # The continuity correction: the score moves in steps of two.
-    return score < 0 and -score - 1 > TREND_Z * math.sqrt(variance / 18)
+    return score, variance / 18
 
 
 def _sorted_finite(samples: Sequence[float]) -> list[float]:
