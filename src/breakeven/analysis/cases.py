@@ -52,7 +52,8 @@ class Measured:
     numbers of processes more might have been added; `full_looks`: the same of whole runs. `builds`: seconds
     of compiling and capturing with the state of the compiler's cache, of processes that did either.
     `contended`, `full_contended`: the processes and the full runs that others disturbed.
-    `blocks`: what was timed of each process in `steps`.
+    `blocks`: what was timed of each process in `steps`; `trend`: how far the steady ones of the processes that
+    the finding rests on moved together (`trend_of`).
     """
 
     finding: CaseFinding
@@ -70,6 +71,7 @@ class Measured:
     contended: frozenset[Key] = frozenset()
     full_contended: frozenset[Key] = frozenset()
     blocks: Mapping[Key, Blocks] = field(default_factory=dict)
+    trend: float | None = 0.0
 
     @property
     def case(self) -> Case:
@@ -203,7 +205,8 @@ def _measured(
     # A full run's window holds evaluations too: sampled processes say better what a step needs.
     telling = [p.attempt for p in used] or [run.last for run in runs]
     finding = with_energy(finding, telling, light.board.limit_w)
-    flags = _flags(entering, checks, finding.step_s, relative_ci) | _restless(used)
+    trend = trend_of(as_columns(p.attempt.blocks) for p in used) if used else 0.0
+    flags = _flags(entering, checks, finding.step_s, relative_ci) | _restless(used, trend)
     if above(finding.tflop_per_s, light):
         flags["above_ceiling"] = len(used)
     if len({p.attempt.fingerprint_id for p in everything}) > 1:
@@ -232,6 +235,7 @@ def _measured(
         builds={p.key: build for p in everything if (build := built(p.attempt)) is not None},
         contended=frozenset(p.key for p in everything if "contended" in p.attempt.flags),
         blocks={p.key: as_columns(p.attempt.blocks) for p in everything},
+        trend=trend,
         full_contended=frozenset(run.key for run in runs if "contended" in run.last.flags),
     )
 
@@ -306,9 +310,8 @@ def _flags(
     return {flag: count for flag, count in sorted(flags.items()) if count}
 
 
-def _restless(used: Sequence[Process]) -> dict[str, int]:
+def _restless(used: Sequence[Process], trend: float | None) -> dict[str, int]:
     """Flags of steady steps that moved together, and of those too few to tell; of all processes alike."""
-    trend = trend_of(as_columns(p.attempt.blocks) for p in used) if used else 0.0
     return {"few_blocks": len(used)} if trend is None else {"not_steady": len(used)} if trend else {}
 
 

@@ -114,8 +114,14 @@ def busy(measured: Measured, keys: Collection[Key], of: Literal["step", "full"] 
 
 def drift(sides: Sequence[tuple[Measured, Collection[Key]]]) -> float:
     """How far the steady steps of the given processes moved, each side's together, as a sum of logarithms."""
-    trends = (trend_of(m.blocks[key] for key in keys if key in m.blocks) for m, keys in sides)
-    return sum(abs(trend or 0.0) for trend in trends)
+    return sum(abs(_trend(m, keys) or 0.0) for m, keys in sides)
+
+
+def _trend(measured: Measured, keys: Collection[Key]) -> float | None:
+    # All of them is what most ratios pair, and what the case itself was asked.
+    if set(keys) == set(measured.blocks) and len(measured.blocks) == measured.finding.processes:
+        return measured.trend
+    return trend_of(measured.blocks[key] for key in keys if key in measured.blocks)
 
 
 def outrun(ratio: stats.Ratio, moved: float) -> bool:
