@@ -52,8 +52,8 @@ class Measured:
     numbers of processes more might have been added; `full_looks`: the same of whole runs. `builds`: seconds
     of compiling and capturing with the state of the compiler's cache, of processes that did either.
     `contended`, `full_contended`: the processes and the full runs that others disturbed.
-    `blocks`: what was timed of each process in `steps`; `trend`: how far the steady ones of the processes that
-    the finding rests on moved together (`trend_of`).
+    `blocks`: what was timed of each process in `steps`; `trend`: how far the steady ones of the processes
+    that the finding rests on moved together (`trend_of`).
     """
 
     finding: CaseFinding
