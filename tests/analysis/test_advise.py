@@ -363,6 +363,9 @@ def test_a_step_that_a_cpu_has_not_is_set_against_the_one_in_its_place() -> None
     )
     assert alone.ratio is None and alone.command is not None
     assert {p for *_, p in planned(alone.command)} == {"bf16"} and len(planned(alone.command)) == 2
+    # ONNX Runtime's own providers have no BF16.
+    found = only(result((infer_case(tuning="onnxruntime"), 5.0, "onnxruntime")))
+    assert "bf16" not in str(next(r for r in found.rules if r.rule == "precision").command)
     # A graph of CUDA is nothing on a CPU in inference: there is no command to give.
     graph = infer_case(device="cuda:0", tuning="cuda-graph")
     found = only(result((graph, 5.0, "cuda-graph")))

@@ -186,7 +186,7 @@ def _doubled(values: Sequence[str]) -> set[str]:
 
 def _left(rule: Rule, m: Measured, held: Sequence[Measured], known: Known) -> list[str]:
     """The values of a rule that are still to be measured beside the case."""
-    values = rule.values.split(",")
+    values, own = rule.values.split(","), m.case.tuning.runtime
     if m.finding.simulated:
         if rule.rule in ("device", "threads", "workers"):
             return []  # other planted devices are no other places to run
@@ -198,5 +198,7 @@ def _left(rule: Rule, m: Measured, held: Sequence[Measured], known: Known) -> li
             values = []  # it stands for nothing on a CPU, and is skipped there
     if rule.rule == "runtime" and m.case.device.kind == "cuda":
         values = [v for v in values if v != "openvino"]  # it computes on CPUs
+    if rule.rule == "precision" and m.case.tuning.execution == "session" and own == "onnxruntime":
+        values = [v for v in values if v != "bf16"]  # its own providers have no kernels for it
     tried = {value_in(rule, m), *(value_in(rule, one) for one in held), *(one.preset for one in (m, *held))}
     return [v for v in values if v not in tried]
