@@ -22,7 +22,7 @@ from breakeven.analysis.published import published_beside as _beside
 from breakeven.analysis.published_devices import devices_beside as _devices_beside
 from breakeven.analysis.published_profiles import profiles_beside as _profiles_beside
 from breakeven.errors import UserError
-from breakeven.records.file import Results, read
+from breakeven.records.file import Results, read, refuse_file
 from breakeven.runner.plan import Plan, runtimes_of
 from breakeven.runner.plan import plan as _plan
 from breakeven.runner.run import Summary, platform_difference
@@ -109,8 +109,13 @@ def fetch_data(study: Study) -> tuple[str, ...]:
 
 
 def results_folder(study: Study, out: Path | None) -> Path:
-    """Where the study's results go: `out`, else breakeven-results/NAME under the working folder."""
-    return out if out is not None else Path("breakeven-results") / study.name
+    """Where the study's results go: `out`, else breakeven-results/NAME under the working folder.
+
+    Raises UserError where a file has that name.
+    """
+    folder = out if out is not None else Path("breakeven-results") / study.name
+    refuse_file(folder)
+    return folder
 
 
 def measure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from breakeven.records.case import Case, Tuning
 from breakeven.records.file import Results
 from breakeven.records.lines import Attempt
 from breakeven.records.tuning import preset
+from breakeven.runner.plan import plan
+from breakeven.runner.study import load_study
 from breakeven.stats import Verdict
 
 from .conftest import a_case, a_machine, a_study, an_attempt, file_of, full, sampled
@@ -324,6 +327,92 @@ def test_every_rule_holds_fails_and_stays_open_by_the_lines(name: str) -> None:
     assert alone.command is not None and alone.command.startswith("breakeven run resnet18 ")
     flag = next(rule.flag for rule in rules() if rule.rule == name)
     assert f" {flag} " in alone.command
+
+
+def planned(command: str) -> set[tuple[str, str, int, str]]:
+    """(device, tuning, batch, precision) of the cases that `plan` has for a command of advice."""
+    program, verb, model, *words = shlex.split(command)
+    assert (program, verb) == ("breakeven", "run")
+    given: dict[str, Any] = {"set": []}
+    while words:
+        flag = words.pop(0).removeprefix("--")
+        if flag in ("infer", "full"):
+            given |= {"task": "infer"} if flag == "infer" else {"full": True}
+        elif flag == "set":
+            given["set"].append(words.pop(0))
+        else:
+            given[flag] = words.pop(0)
+    made = plan(load_study((model,), given), cores=8, gpus=1)
+    return {
+        (p.case.device.label, p.tuning_name, p.case.work.batch, p.case.tuning.precision) for p in made.cases
+    }
+
+
+def side_of(case: Case, name: str) -> tuple[str, str, int, str]:
+    return case.device.label, name, case.work.batch, case.tuning.precision
+
+
+@pytest.mark.parametrize("name", [rule.rule for rule in rules()])
+def test_what_would_find_out_has_both_sides_in_it(name: str) -> None:
+    """Of two that too few processes, or too wide a spread, leave open: a plan of the command has them both,
+    and little besides; of one alone, the choice and another."""
+    sides = {side_of(case, tuning) for case, tuning in RULED[name]}
+    wide = (ruled(name, 1.3, n=4, sd=sd) for sd in (0.08, 0.12, 0.16, 0.2, 0.24))
+    for open_one in (ruled(name, 1.1, n=2), next(r for r in wide if r.verdict is Verdict.UNCERTAIN)):
+        assert open_one.answer == "open" and open_one.command is not None
+        assert planned(open_one.command) == sides
+    (chosen, tuning), _ = RULED[name]
+    alone = ruled(name, None).command
+    if name == "device":  # the file's machine may have no more than what it measured
+        assert alone is not None and "--device cuda:0,cpu" in alone
+    assert alone is not None and len(planned(alone)) > 1 and side_of(chosen, tuning) in planned(alone)
+
+
+def test_presets_that_bring_a_precision_are_named_and_not_the_precision() -> None:
+    """`bf16` over `channels-last` differ in the precision alone, which both names bring along."""
+    gpu = "cuda:0"
+    slow, fast = (a_case(device=gpu, tuning=preset(n, "cuda")) for n in ("channels-last", "bf16"))
+    found = only(result((slow, 440.0, "channels-last"), (fast, 400.0, "bf16"), n=2))
+    rule = next(r for r in found.rules if r.rule == "precision")
+    assert rule.command is not None and "--tuning channels-last,bf16" in rule.command
+    assert "--precision" not in rule.command
+    assert planned(rule.command) == {
+        (gpu, "channels-last", 128, "default"),
+        (gpu, "bf16", 128, "bf16"),
+    }
+
+
+def test_a_step_that_a_cpu_has_not_is_set_against_the_one_in_its_place() -> None:
+    cpu = a_case(tuning=preset("no-sync", "cpu"))
+    gpu = a_case(device="cuda:0", tuning=preset("cuda-graph", "cuda"))
+    sides = (cpu, 400.0, "no-sync"), (gpu, 100.0, "cuda-graph")
+    rule = next(r for r in only(result(*sides)).rules if r.rule == "device")
+    assert rule.answer == "holds"
+    assert rule.text.startswith("device cuda:0 over cpu (no-sync stands for cuda-graph on the CPU): ")
+    few = next(r for r in only(result(*sides, n=2)).rules if r.rule == "device")
+    assert few.command is not None and "--device cpu,cuda:0 --tuning cuda-graph " in few.command
+    assert planned(few.command) == {side_of(cpu, "no-sync"), side_of(gpu, "cuda-graph")}
+    # Other numerics are another question: `compile` on a GPU comes after bf16, on a CPU before it.
+    cpu = a_case(tuning=preset("compile", "cpu"))
+    gpu = a_case(device="cuda:0", tuning=preset("compile", "cuda"))
+    alone = next(
+        r for r in only(result((cpu, 400.0, "compile"), (gpu, 9.0, "compile"))).rules if r.rule == "device"
+    )
+    assert alone.ratio is None and alone.command is not None
+    assert {p for *_, p in planned(alone.command)} == {"bf16"} and len(planned(alone.command)) == 2
+    # ONNX Runtime's own providers have no BF16.
+    found = only(result((infer_case(tuning="onnxruntime"), 5.0, "onnxruntime")))
+    assert "bf16" not in str(next(r for r in found.rules if r.rule == "precision").command)
+    # A graph of CUDA is nothing on a CPU in inference: there is no command to give.
+    graph = infer_case(device="cuda:0", tuning="cuda-graph")
+    found = only(result((graph, 5.0, "cuda-graph")))
+    assert next(r for r in found.rules if r.rule == "device").command is None
+
+
+def test_what_only_its_own_study_can_name_gets_no_command() -> None:
+    sides = (tuned(layout="channels-last"), 400.0, "mine"), (tuned(), 440.0, "as-written")
+    found = only(result(*sides, n=2))
+    assert next(r for r in found.rules if r.rule == "tuning").command is None
 
 
 def test_every_rule_is_tested() -> None:

@@ -124,6 +124,12 @@ def test_the_latest_attempt_of_a_replicate_counts() -> None:
 def test_attempts_that_chose_a_winner_are_no_estimate() -> None:
     chosen = spread(CASE, 10.0, purpose="select")
     assert understood(chosen).cases[0].reasons["step_s"] == "measured to select a winner only"
+    # A candidate of a search is no failure: it is told as what it is, and no sentence counts it.
+    found = understood(chosen, spread(a_case(device="cuda:0"), 20.0))
+    flags = {q.flag: (q.cases, q.text) for q in found.quality}
+    assert "failed" not in flags and flags["candidate"][0] == 1
+    assert "only to choose it" in flags["candidate"][1]
+    assert not any("gave no number" in sentence for sentence in found.sentences)
     (case,) = understood(chosen, spread(CASE, 20.0, purpose="confirm")).cases
     assert case.step_point_s == pytest.approx(0.020)
 

@@ -132,7 +132,10 @@ def test_what_must_match_blocks_and_is_named_and_what_must_be_shown_is_shown() -
     found = compared({CASES[0]: 10.0, CASES[1]: 10.0}, observed=seen)
     assert all(row.ratio is None for row in found.cases)
     assert {d.field for row in found.cases for d in row.blocked} == {"observed.conv_precision"}
-    assert any("observed.conv_precision (ieee -> tf32)" in s for s in found.sentences)
+    why = {row.reasons["ratio"] for row in found.cases}
+    assert all("the precision of convolutions, as read back (" in text for text in why)
+    assert not any("--across-machines" in text for text in why)  # it allows other machines, not other work
+    assert any("convolutions, as read back (ieee -> tf32)" in s for s in found.sentences)
     assert found.only_base == ("resnet50",)
     newer = dataclasses.replace(
         a_machine(2, nvidia={"driver": "580.1"}), fingerprint_id="f1", platform_id="p1"
@@ -177,6 +180,12 @@ def test_another_board_of_one_model_is_another_machine() -> None:
     sides = [result({case: 9.0}, machine=m, fingerprint_id=m.fingerprint_id, seed=3) for m in boards]
     (row,) = compare(*sides).cases
     assert [d.field for d in row.blocked] == ["unit.gpus"]
+    assert row.reasons["ratio"] == (
+        "not comparable: another GPU board of the same kind (its id differs); "
+        "--across-machines compares the two all the same, without a gate"
+    )
+    (allowed,) = compare(*sides, across=True).cases
+    assert allowed.ratio is not None
     cpu = [result(PLAIN, machine=m, fingerprint_id=m.fingerprint_id) for m in boards]
     assert all(row.ratio for row in compare(*cpu).cases)  # of no matter to a CPU's case
 
@@ -437,7 +446,7 @@ def test_every_process_of_a_side_must_match_not_the_last_alone() -> None:
     assert rows[CASES[0].case_id].verdict is Verdict.SAME
     wrong = rows[CASES[1].case_id]
     assert wrong.ratio is None and wrong.reasons["ratio"].startswith("new: its processes differ")
-    assert "conv_precision (tf32 -> ieee)" in wrong.reasons["ratio"]
+    assert "the precision of convolutions, as read back (tf32 -> ieee)" in wrong.reasons["ratio"]
 
 
 def test_answers_that_got_worse_are_named_beside_the_speed() -> None:

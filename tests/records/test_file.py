@@ -370,3 +370,25 @@ def test_replacing_fields_makes_a_new_line() -> None:
     line = attempt()
     assert dataclasses.replace(line, outcome="oom").outcome == "oom"
     assert line.outcome == "ok"
+
+
+def test_a_folder_of_folders_with_results_names_some_of_them(tmp_path: Path) -> None:
+    for name in ("a", "b", "c/d", "e"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / file.NAME).touch()
+    told = rf"no results at {tmp_path} itself: name one of the folders in it: {tmp_path}/a, .* and 1 more"
+    with pytest.raises(UserError, match=told):
+        file.locate(tmp_path)
+    with pytest.raises(UserError, match=f"name one of the folders in it: {tmp_path}/c/d$"):
+        file.locate(tmp_path / "c")
+
+
+def test_results_need_a_folder_and_say_what_is_a_file(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+    for folder in (taken, taken / "deeper"):
+        with pytest.raises(UserError, match=f"^{taken} is a file, and results need a folder"):
+            file.refuse_file(folder)
+        with pytest.raises(UserError, match="is a file"), file.locked(folder):
+            pass
+    file.refuse_file(tmp_path / "new" / "deeper")

@@ -12,7 +12,9 @@ import pytest
 
 from breakeven import api
 from breakeven.analysis import understand
-from breakeven.errors import UserError
+from breakeven.cli import measuring
+from breakeven.cli.listing import list_
+from breakeven.errors import UsageError, UserError
 from breakeven.records import file
 from breakeven.records.lines import Attempt, Fingerprint
 from breakeven.runner import run
@@ -363,3 +365,17 @@ def test_a_full_run_stopped_by_max_time_goes_on(tmp_path: Path) -> None:
     runs = [line for line in measured(tmp_path) if line.region == "train_run"]
     assert [line.outcome for line in runs] == ["interrupted", "ok"]
     assert [epoch.index for line in runs for epoch in line.epochs] == list(range(10))
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_before_the_estimate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(UserError, match="taken is a file"):
+        measuring.run(["resnet18"], device=["sim:gpu"], out=tmp_path / "taken")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_list_alone_says_what_can_be_listed() -> None:
+    with pytest.raises(UsageError, match=r"name what to list: studies, models, tunings, .*, published"):
+        list_()

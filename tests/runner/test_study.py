@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from breakeven import catalog
 from breakeven.errors import UserError
-from breakeven.records.case import Recipe, Tuning
-from breakeven.records.tuning import PRESETS
+from breakeven.records.case import Recipe, Task, Tuning
+from breakeven.records.tuning import PRESETS, presets
 from breakeven.runner.document import MAX_BYTES, parse
 from breakeven.runner.plan import plan
 from breakeven.runner.schema import RecipeKeys, StudyKeys, TuningKeys, json_schema
@@ -314,6 +314,11 @@ def test_what() -> None:
         (["quick", "resnet18"], "'quick' is a study: name it alone"),
         (["quick", "model-scale"], "'quick' is a study: name it alone"),
         (["./none.yaml"], "none.yaml: cannot be read: No such file"),
+        (
+            ["nope.yaml"],
+            "No such file or directory; write it, or run a built-in study (breakeven list studies)",
+        ),
+        (["./quik.yaml"], "; built-in studies need no file: quick (all: breakeven list studies)"),
         (["a\nb\x1b"], "unknown study or model 'a\\nb\\x1b'"),
         (["\0"], "cannot be read"),
     ],
@@ -322,6 +327,21 @@ def test_unknown_what(what: list[str], message: str) -> None:
     with pytest.raises(UserError) as caught:
         load_study(what)
     assert message in one_line(caught.value)
+
+
+@pytest.mark.parametrize("task", ["train", "infer"])
+def test_an_unknown_tuning_is_told_those_of_its_task_once(task: Task) -> None:
+    """Those of the other task are none here; what a message lists is what `--tuning` takes."""
+    with pytest.raises(UserError) as unknown:
+        load_study(["resnet18"], {"task": task, "tuning": "turbo"})
+    with pytest.raises(UserError) as other:
+        load_study(["resnet18"], {"task": task, "tuning": "eager" if task == "train" else "ladder"})
+    groups = ("ladder", "leave-one-out", "best") if task == "train" else ()
+    for caught in (unknown, other):
+        listed = str(caught.value).partition("known: ")[2].split(", ")
+        assert listed == [*presets(task), *groups]
+    for name in listed:
+        assert load_study(["resnet18"], {"task": task, "tuning": f"{presets(task)[0]},{name}"})
 
 
 def test_flags_override() -> None:

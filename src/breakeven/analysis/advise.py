@@ -8,13 +8,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from breakeven.analysis import naming
+from breakeven.analysis.advise_commands import Known, begin, more
 from breakeven.analysis.advise_devices import money_of, priced_pairs
 from breakeven.analysis.advise_family import Judged, Versus, judged, versus
 from breakeven.analysis.advise_findings import Advice, Limits, Option, Prices, RuleFinding
 from breakeven.analysis.advise_options import Candidate, candidate
 from breakeven.analysis.advise_outputs import DROP
 from breakeven.analysis.advise_phrases import changes_of, sentences_of
-from breakeven.analysis.advise_rules import Known, asked_of, begin, finding, more
+from breakeven.analysis.advise_rules import asked_of, finding
 from breakeven.analysis.cases import Measured, measured_cases
 from breakeven.analysis.compare_sides import words_by_case
 from breakeven.analysis.inference import served_cases

@@ -6,11 +6,11 @@ them.
 
 import dataclasses
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from breakeven import units
 from breakeven.analysis import naming
+from breakeven.analysis.advise_commands import Known, beside, together, value_in, value_of
 from breakeven.analysis.advise_family import Judged, Versus, versus
 from breakeven.analysis.advise_findings import RuleFinding
 from breakeven.analysis.advise_options import Candidate
@@ -18,23 +18,13 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.ratios import FEWEST
 from breakeven.catalog.rules import Rule, rules
 from breakeven.records.case import Case
-from breakeven.records.tuning import presets
+from breakeven.records.ladder import numerics
+from breakeven.records.tuning import PRESETS, preset_used
 from breakeven.stats import Verdict
 
-SIM_PRESETS = "eager,channels-last,compiled"
-"""What a simulated device can do of inference: it has no runtime besides its own."""
+KINDS = {"cpu": "CPU", "cuda": "GPU", "sim": "simulated device"}
 MOST_ADDED = 100
 """Processes beyond which nobody is asked to add more."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
-    """What the file holds besides the cases that compete: all `cases`, those of earlier studies too; `gpus`:
-    whether its machine has one."""
-
-    cases: tuple[Measured, ...]
-    source: str
-    gpus: bool
 
 
 def asked_of(chosen: Candidate, pool: Sequence[Candidate]) -> list[tuple[Rule, Versus | None]]:
@@ -67,14 +57,36 @@ def differing(one: Case, other: Case) -> set[str]:
     return (found - places) | ({"device"} if places else set())
 
 
-def _allowed(rule: Rule, case: Case, other: Case) -> bool:
+def _allowed(rule: Rule, m: Measured, other: Measured) -> bool:
     """Whether two cases differ in what the rule is about, and in nothing else."""
-    fields = differing(case, other)
+    one, two = m.case, other.case
+    fields = differing(one, two)
     if rule.rule == "device":
+        if "device" not in fields:
+            return False
         # A GPU takes page-locked memory where a CPU knows none: a setting that one side has not is no other.
-        unset = {n for n in fields if n.startswith("tuning.") and _one_sided(n, case, other)}
-        return "device" in fields and not fields - {"device"} - unset
+        unset = {n for n in fields if n.startswith("tuning.") and _one_sided(n, one, two)}
+        return not fields - {"device"} - unset or _same_step(m, other, fields)
     return bool(fields) and not fields - set(rule.differs)
+
+
+def _same_step(m: Measured, other: Measured, fields: set[str]) -> bool:
+    """Whether two kinds of device stand at one step of the ladder, or at what stands for it there, in equal
+    numerics: a report pairs them, for a CPU has no `cuda-graph`."""
+    one, two = m.case, other.case
+    if one.work != two.work or one.work.task != "train" or one.device.kind == two.device.kind:
+        return False
+    if "sim" in (one.device.kind, two.device.kind) or {"tuning.runtime", "tuning.env"} & fields:
+        return False
+    return numerics(one.tuning) == numerics(two.tuning) and _one_step(m, other)
+
+
+def _one_step(m: Measured, other: Measured) -> bool:
+    if not {m.preset, other.preset} <= set(PRESETS):
+        return False
+    return other.preset == preset_used(m.preset, other.case.device.kind) or m.preset == preset_used(
+        other.preset, m.case.device.kind
+    )
 
 
 def _one_sided(name: str, case: Case, other: Case) -> bool:
@@ -83,8 +95,8 @@ def _one_sided(name: str, case: Case, other: Case) -> bool:
 
 
 def _best_other(rule: Rule, chosen: Candidate, pool: Sequence[Candidate]) -> Candidate | None:
-    here = chosen.measured.case
-    others = [c for c in pool if c is not chosen and _allowed(rule, here, c.measured.case)]
+    here = chosen.measured
+    others = [c for c in pool if c is not chosen and _allowed(rule, here, c.measured)]
     return min(others, key=lambda c: c.option.seconds_point, default=None)
 
 
@@ -96,16 +108,20 @@ def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged,
     value, against = value_of(rule, chosen), value_of(rule, other)
     short = naming.short_labels([value, against])
     names = {"value": short[value], "other": short[against]}
+    worth = _worths(chosen, other) if rule.rule == "precision" else ""
+    stands = _stand_in(chosen, other) if rule.rule == "device" else ""
     said = RuleFinding(
         rule=rule.rule,
         answer="open",
-        text=rule.says.format(**names) + (_worths(chosen, other) if rule.rule == "precision" else ""),
+        text=rule.says.format(**names) + worth + stands,
         ratio=found.ratio.interval if found.ratio else None,
         other_id=other.option.case_id,
         evidence=chosen.option.evidence + other.option.evidence,
     )
     if found.ratio is None:
-        return dataclasses.replace(said, text=f"{said.text}: {found.why}", command=more(chosen, FEWEST))
+        return dataclasses.replace(
+            said, text=f"{said.text}: {found.why}", command=together(chosen, other, FEWEST)
+        )
     shown = units.format_ratio_interval(found.ratio.interval)
     said = dataclasses.replace(said, verdict=judged.verdict)
     match judged.verdict:
@@ -113,9 +129,11 @@ def finding(rule: Rule, chosen: Candidate, found: Versus | None, judged: Judged,
             return dataclasses.replace(said, answer="holds", text=f"{said.text}: {shown} as fast")
         case Verdict.UNCERTAIN:
             needed = judged.needed
-            command = more(chosen, needed) if needed and needed <= MOST_ADDED else None
+            command = together(chosen, other, needed) if needed and needed <= MOST_ADDED else None
             return dataclasses.replace(said, text=f"{said.text}: cannot be told, {shown}", command=command)
-    return dataclasses.replace(said, answer="does not hold", text=f"{rule.denies.format(**names)} ({shown})")
+    return dataclasses.replace(
+        said, answer="does not hold", text=f"{rule.denies.format(**names)}{stands} ({shown})"
+    )
 
 
 def _worths(chosen: Candidate, other: Candidate) -> str:
@@ -124,86 +142,28 @@ def _worths(chosen: Candidate, other: Candidate) -> str:
     return f" ({'; '.join(f'{name}: {worth}' for name, worth in sides)})" if sides else ""
 
 
+def _stand_in(chosen: Candidate, other: Candidate) -> str:
+    """What the two devices run where that is not one tuning: a step may stand for one that is not there."""
+    a, b = chosen.measured, other.measured
+    if a.preset != b.preset:
+        there = a if a.preset == preset_used(b.preset, a.case.device.kind) else b
+        name = b.preset if there is a else a.preset
+        return f" ({there.preset} stands for {name} on the {KINDS[there.case.device.kind]})"
+    unlike = {n for n in differing(a.case, b.case) if n.startswith("tuning.")}
+    return f" ({a.preset} as each has it)" if any(not _one_sided(n, a.case, b.case) for n in unlike) else ""
+
+
 def _alone(rule: Rule, chosen: Candidate, known: Known) -> RuleFinding:
     """What to do where no case stands beside the choice: show what the file has, or measure what it lacks."""
     value = value_of(rule, chosen)
-    here = chosen.measured.case
-    held = [m for m in known.cases if m.case != here and _allowed(rule, here, m.case)]
+    here = chosen.measured
+    held = [m for m in known.cases if m.case != here.case and _allowed(rule, here, m)]
     found = RuleFinding(rule=rule.rule, answer="open", text=rule.open.format(value=naming.short(value)))
     earlier = [m for m in held if not m.finding.in_study and not m.finding.failure]
     if earlier and chosen.measured.finding.in_study:
-        names = ", ".join(dict.fromkeys(_value(rule, m) for m in earlier))
+        names = ", ".join(dict.fromkeys(value_in(rule, m) for m in earlier))
         text = f"{found.text} by the file's latest study, {names} by earlier ones"
         return dataclasses.replace(
             found, text=text, command=f"breakeven advise {shlex.quote(known.source)} --all"
         )
-    return dataclasses.replace(found, command=_command(rule, chosen, held, known))
-
-
-def value_of(rule: Rule, c: Candidate) -> str:
-    """What a case has on the rule's axis, in a word."""
-    return _value(rule, c.measured)
-
-
-def _value(rule: Rule, m: Measured) -> str:
-    tuning, work = m.case.tuning, m.case.work
-    values: Mapping[str, object] = {
-        "device": m.finding.device_label,
-        "precision": tuning.precision,
-        "batch": work.batch,
-        "runtime": naming.without_numerics(m.finding.tuning_name),
-        "tuning": m.finding.tuning_name,
-        "workers": tuning.workers,
-        "threads": m.case.device.threads or tuning.threads,
-    }
-    value = values[rule.rule]
-    return "none" if value is None else str(value)
-
-
-def begin(c: Candidate, *, without: str = "") -> str:
-    """The command that measures this case, less one of its flags."""
-    work, m = c.measured.case.work, c.measured
-    flags = {
-        "--data": work.data,
-        "--batch": str(work.batch),
-        "--device": m.finding.device_label,
-        "--tuning": m.preset if m.preset in presets(work.task) else "",
-        "--precision": m.case.tuning.precision if work.task == "infer" else "",
-    }
-    told = [f"{flag} {shlex.quote(value)}" for flag, value in flags.items() if value and flag != without]
-    infer = ["--infer"] if work.task == "infer" else []
-    full = ["--full"] if c.full else []
-    return " ".join(["breakeven run", shlex.quote(work.model), *infer, *told, *full])
-
-
-def _command(rule: Rule, c: Candidate, held: Sequence[Measured], known: Known) -> str | None:
-    """The command that measures what this machine can do and the file does not hold (`held` failed, or has no
-    number); None where nothing is left."""
-    m = c.measured
-    values = rule.values.split(",")
-    if m.finding.simulated:
-        if rule.rule in ("device", "threads", "workers"):
-            return None  # other planted devices are no other places to run
-        values = SIM_PRESETS.split(",") if rule.rule == "runtime" else values
-    if rule.rule == "device":
-        values = [v for v in values if v.partition(":")[0] != m.case.device.kind]
-        values = [v for v in values if known.gpus or not v.startswith("cuda")]
-    if rule.rule == "runtime" and m.case.device.kind == "cuda":
-        values = [v for v in values if v != "openvino"]  # it computes on CPUs
-    here = value_of(rule, c)
-    tried = {here, *(_value(rule, one) for one in held), *(one.preset for one in (m, *held))}
-    left = [v for v in values if v not in tried]
-    if not left:
-        return None
-    if rule.rule in ("device", "precision"):
-        left = [m.finding.device_label if rule.rule == "device" else here, *left]
-    elif m.preset in values:
-        left = [v for v in values if v == m.preset or v in left]
-    return f"{begin(c, without=rule.flag)} {rule.flag} {shlex.quote(','.join(left))}"
-
-
-def more(c: Candidate, processes: int) -> str:
-    """The command that adds processes: of full runs where the candidate's seconds are theirs."""
-    if c.full:
-        return f"{begin(c)} --set full_replicates={processes}"
-    return f"{begin(c)} --set replicates={processes} --set max_replicates={processes}"
+    return dataclasses.replace(found, command=beside(rule, chosen, held, known))

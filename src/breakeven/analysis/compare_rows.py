@@ -14,6 +14,7 @@ from breakeven.analysis.cases import Measured
 from breakeven.analysis.comparable import Difference, gate, other_machine
 from breakeven.analysis.compare_findings import CaseComparison, Of
 from breakeven.analysis.compare_sides import SAME_LINES, OneSide, shared, unranked
+from breakeven.analysis.compare_words import not_comparable, told_of
 from breakeven.analysis.processes import NS, Key
 from breakeven.analysis.ratios import FEWEST, MOVING, disturbed, drift, outrun
 
@@ -41,18 +42,16 @@ def drafts_of(a: OneSide, b: OneSide, key: str, across: bool, shown: dict[str, D
         return [Draft(row=_because(row, ratio=f"{SAME_LINES} ({n} processes)"), ratio=None)]
     for m, side in ((one, a), (two, b)):
         if own := side.disagreements(m):
-            names = ", ".join(_told(d) for d in own)
-            row = _because(
-                dataclasses.replace(row, blocked=own), ratio=f"{side.path}: its processes differ: {names}"
-            )
+            why = f"{side.path}: its processes differ: {told_of(own)}"
+            row = _because(dataclasses.replace(row, blocked=own), ratio=why)
             return [Draft(row=row, ratio=None)]
     sides = a.side(one), b.side(two)
     found, elsewhere = gate(*sides), other_machine(*sides)
     blocked = found.blocked if across else (*found.blocked, *elsewhere)
     shown |= {d.field: d for d in (*elsewhere, *found.shown) if d.field not in shown}
     if blocked:
-        names = ", ".join(dict.fromkeys(_told(d) for d in blocked))
-        row = _because(dataclasses.replace(row, blocked=blocked), ratio=f"not comparable: {names}")
+        why = not_comparable(blocked, elsewhere)
+        row = _because(dataclasses.replace(row, blocked=blocked), ratio=why)
         return [Draft(row=row, ratio=None)]
     flags = tuple(sorted({*one.finding.flags, *two.finding.flags}))
     evidence = one.finding.evidence + two.finding.evidence
@@ -75,17 +74,6 @@ def _bare(m: Measured, of: Of) -> CaseComparison:
         of=of,
         processes=(0, 0),
     )
-
-
-def _told(d: Difference) -> str:
-    return (
-        f"{d.field} ({d.unknown})" if d.unknown else f"{d.field} ({_short(d.base)} -> {_short(d.candidate)})"
-    )
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 24 else f"{text[:21]}..."
 
 
 def _seconds(side: OneSide, m: Measured, of: Of) -> list[float]:

@@ -124,6 +124,10 @@ def region_of(attempts: Sequence[Attempt]) -> str | None:
     return next((region for region in STEP_REGIONS if region in seen), None)
 
 
+SELECTED = "measured to select a winner only"
+"""Why a candidate of a search has no number: those that chose it are too good to be shown."""
+
+
 def processes_of(attempts: Sequence[Attempt]) -> tuple[list[Process], str | None]:
     """Every process that gives a number, and else the reason why there is none."""
     region = region_of(attempts)
@@ -135,7 +139,7 @@ def processes_of(attempts: Sequence[Attempt]) -> tuple[list[Process], str | None
     if made:
         return [], next(p for p in made if isinstance(p, str))
     if any(a.outcome == "ok" for a in here):
-        return [], "measured to select a winner only"
+        return [], SELECTED
     if any(a.outcome == "ok" and a.region == "train_run" for a in attempts):
         return [], "full runs only: no step was timed apart"
     return [], "no process ended ok"

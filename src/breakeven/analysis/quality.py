@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 from breakeven.analysis.findings import CaseFinding, QualityFinding, RatioFinding
 from breakeven.analysis.integrity import CUT
+from breakeven.analysis.processes import SELECTED
 from breakeven.records.lines import Outcome
 
 # Flag -> what it means to a reader. The order is that of the findings: the worst first.
@@ -55,7 +56,10 @@ def quality_of(
     wait for input. `versions` of this tool that measured. `ratios` whose sides may not stand together.
     """
     found = _flagged(cases, ratios)
-    failed = [case for case in cases if not case.processes]
+    if tried := [case for case in cases if candidate_only(case)]:
+        text = "candidates of a search for the best, measured only to choose it: they show no number"
+        found.append(_finding("candidate", text, tried))
+    failed = [case for case in cases if not case.processes and not candidate_only(case)]
     if failed:
         text = f"no number: {_endings(failed)}"
         found.append(_finding("failed", text, failed))
@@ -91,7 +95,13 @@ def quality_of(
 
 def failures(cases: Sequence[CaseFinding]) -> list[CaseFinding]:
     """Cases without a number for a reason that is no answer in itself."""
-    return [case for case in cases if not case.processes and set(case.outcomes) - EXPECTED]
+    without = [case for case in cases if not case.processes and not candidate_only(case)]
+    return [case for case in without if set(case.outcomes) - EXPECTED]
+
+
+def candidate_only(case: CaseFinding) -> bool:
+    """Whether the case was measured to choose the best alone, and every process of it ended well."""
+    return not case.processes and case.reasons.get("step_s") == SELECTED and set(case.outcomes) <= {"ok"}
 
 
 def _flagged(cases: Sequence[CaseFinding], ratios: Sequence[RatioFinding]) -> list[QualityFinding]:

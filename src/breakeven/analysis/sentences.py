@@ -22,7 +22,7 @@ from breakeven.analysis.framework_findings import Frameworks
 from breakeven.analysis.framework_phrases import framework_sentences
 from breakeven.analysis.inference_findings import Inference
 from breakeven.analysis.inference_phrases import inference_sentences
-from breakeven.analysis.quality import failures
+from breakeven.analysis.quality import candidate_only, failures
 from breakeven.stats import Verdict
 
 MOST = 7
@@ -180,7 +180,8 @@ def _failed(cases: Sequence[CaseFinding]) -> list[str]:
     first = failed[0]
     where = f"{first.case.work.model} on {first.device_label}, {phrases.tuning(first.tuning_name)}"
     why = first.failure or first.reasons.get("step_s", "no number")
-    without = sum(not case.processes for case in cases)  # what does not fit gave none either
+    tried = sum(candidate_only(case) for case in cases)
+    without = sum(not case.processes for case in cases) - tried  # what does not fit gave none either
     return [phrases.cut(f"{without} of {len(cases)} cases gave no number; {where}: {why}")]
 
 

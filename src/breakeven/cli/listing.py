@@ -12,12 +12,13 @@ import typer
 
 from breakeven.cli.options import Json, Quiet
 from breakeven.cli.terminal import OK, width
+from breakeven.errors import UsageError
 
 
 def list_(
     what: Annotated[
-        str, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data|gpus|cpus|published")
-    ],
+        str | None, typer.Argument(metavar="studies|models|tunings|devices|runtimes|data|gpus|cpus|published")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -25,6 +26,8 @@ def list_(
     from breakeven.report.plain import columns
     from breakeven.runner import inventory
 
+    if what is None:
+        raise UsageError(f"name what to list: {', '.join(inventory.LISTS)}, such as breakeven list studies")
     if as_json:
         print(json.dumps(inventory.rows(what), allow_nan=False))
         return OK

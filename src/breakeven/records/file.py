@@ -45,6 +45,7 @@ SHARED: Mapping[str, Any] = {
 MANY = 4096
 READ_AHEAD = 1 << 20
 """Bytes: a line is longer than what a file reads ahead by itself."""
+MOST_FOLDERS = 3
 MOST_NUMBERS, MOST_WHYS = 5, 2
 """Damaged lines, and reasons, that a message names."""
 # Inside a text quotes would be escaped: where this stands, and where the list below, is a key with its value.
@@ -281,11 +282,21 @@ def left_out(unread: Sequence[Unread], name: str) -> str:
     return f"line{'s' if len(unread) > 1 else ''} {numbers} of {name} cannot be read ({why}): left out"
 
 
+def _folders_with_results(folder: Path) -> list[str]:
+    """Folders in this one, or one level further, that hold results."""
+    found = [str(file.parent) for depth in ("*", "*/*") for file in sorted(folder.glob(f"{depth}/{NAME}"))]
+    return [name for name in found if name.isprintable()]
+
+
 def locate(path: str | Path) -> Path:
     """The results file that a user's RESULTS names: the file itself, or results.jsonl in a folder."""
     here = Path(path)
     if here.is_dir():
-        here = here / NAME
+        inside, here = here, here / NAME
+        if not os.path.lexists(here) and (found := _folders_with_results(inside)):
+            more = f" and {len(found) - MOST_FOLDERS} more" if len(found) > MOST_FOLDERS else ""
+            named = ", ".join(found[:MOST_FOLDERS])
+            raise UserError(f"no results at {path} itself: name one of the folders in it: {named}{more}")
     if not os.path.lexists(here):
         raise UserError(f"no results at {path}: run a study first, or name a folder with {NAME}")
     return here
@@ -397,11 +408,22 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def refuse_file(folder: Path) -> None:
+    """UserError where a file has the name of the folder, or of one that it is to lie in."""
+    for here in (folder, *folder.parents):
+        with contextlib.suppress(OSError, ValueError):
+            if here.is_dir():
+                return
+            if here.exists():
+                raise UserError(f"{here} is a file, and results need a folder: choose another with -o")
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds the folder for one run, until the process ends. UserError if another run holds it."""
     import fcntl
 
+    refuse_file(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         fd = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)

@@ -11,6 +11,7 @@ from typing import Any
 from breakeven.analysis.comparable import Difference
 from breakeven.analysis.compare_findings import AxisComparison, CaseComparison, Comparison
 from breakeven.analysis.compare_phrases import hidden_cases, percent_of, worth
+from breakeven.analysis.compare_words import name_of
 from breakeven.analysis.findings import RatioFinding
 from breakeven.analysis.naming import short_labels
 from breakeven.errors import UserError
@@ -257,7 +258,7 @@ def _shown(differences: Sequence[Difference]) -> Section | None:
     unknown = [d.field for d in differences if d.unknown and d.base is None and d.candidate is None]
     rows = [
         (
-            said(d.field),
+            said(name_of(d.field)),
             absent(d.unknown or "") if d.base is None else said(_short(d.base)),
             absent(d.unknown or "") if d.candidate is None else said(_short(d.candidate)),
             said(d.unknown) if d.unknown else absent(),
@@ -269,7 +270,7 @@ def _shown(differences: Sequence[Difference]) -> Section | None:
     table = build_table(columns, rows)
     note = "May differ, and stands beside every ratio: the change under test may be one of these."
     if unknown:
-        note += f" Unknown on both sides: {', '.join(map(clean, unknown))}."
+        note += f" Unknown on both sides: {', '.join(clean(name_of(field)) for field in unknown)}."
     if table is None:
         if not unknown:
             return None

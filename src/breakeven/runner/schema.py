@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from breakeven.records.canonical import to_json
-from breakeven.records.case import Recipe, Tuning
+from breakeven.records.case import Recipe, Task, Tuning
 from breakeven.records.tuning import INFERENCE, PRESETS, presets
 from breakeven.runner.document import nearest, show
 from breakeven.runner.study import AXES, GROUPS
@@ -152,13 +152,18 @@ class TuningKeys(Keys):
     env: Annotated[dict[Word, EnvValue], AfterValidator(environment)] = Field(default_factory=dict)
 
 
+def tunings_of(task: Task) -> tuple[str, ...]:
+    """The names that may stand for a tuning of the task: presets, and in training what stands for several."""
+    return (*presets(task), *(GROUPS if task == "train" else ()))
+
+
 def _tuning(value: object, info: ValidationInfo) -> object:
     """A preset's name is short for a mapping. A mapping may not give a preset's name to something else."""
-    taken = (*presets((info.data or {}).get("task", "train")), *GROUPS)
+    task = (info.data or {}).get("task", "train")
+    taken = (*presets(task), *GROUPS)
     if isinstance(value, str):
-        known = (*PRESETS, *INFERENCE, *GROUPS)
-        if value not in known:
-            raise ValueError(f"unknown {show(value)}{nearest(value, known)}")
+        if value not in (*PRESETS, *INFERENCE, *GROUPS):
+            raise ValueError(f"unknown {show(value)}{nearest(value, tunings_of(task))}")
         return {"name": value, "preset": value}
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a preset's name or a mapping, not {show(value)}")

@@ -3,6 +3,7 @@
 Knows nothing about the machine: which cases can run here is the plan's to say.
 """
 
+import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -152,7 +153,17 @@ def _file_bytes(path: Path) -> bytes:
         raise UserError(one_line(f"{path}: is a folder; name the study file in it")) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(one_line(f"{path}: cannot be read: {reason}")) from error
+        hint = _builtin_instead(path) if isinstance(error, FileNotFoundError) else ""
+        raise UserError(one_line(f"{path}: cannot be read: {reason}{hint}")) from error
+
+
+def _builtin_instead(path: Path) -> str:
+    """What a file that is not there may have meant: built-in studies have no suffix."""
+    names = catalog.study_names()
+    near = difflib.get_close_matches(path.stem[:100].lower(), names, n=3, cutoff=0.4)
+    if not near:
+        return "; write it, or run a built-in study (breakeven list studies)"
+    return f"; built-in studies need no file: {', '.join(near)} (all: breakeven list studies)"
 
 
 def _named(what: tuple[str, ...]) -> tuple["Document", str]:

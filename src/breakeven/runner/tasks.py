@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from breakeven.errors import UserError
 from breakeven.records.case import Recipe
 from breakeven.records.tuning import INFERENCE, preset, presets
-from breakeven.runner.study import LEAVE_ONE_OUT, NamedTuning, Study
+from breakeven.runner.study import GROUPS, NamedTuning, Study
 
 if TYPE_CHECKING:
     from breakeven.runner.schema import StudyKeys
@@ -136,7 +136,7 @@ def misfit(model: str, data: str) -> str | None:
 
 def contradiction(study: Study) -> tuple[tuple[str | int, ...], str] | None:
     """What only the other task has: presets, whole runs, a recipe, trained weights."""
-    known = (*presets(study.task), *((LEAVE_ONE_OUT,) if study.task == "train" else ()))
+    known = (*presets(study.task), *(GROUPS if study.task == "train" else ()))
     word = {"train": "training", "infer": "inference"}[study.task]
     if odd := [tuning.preset for tuning in study.tuning if tuning.preset not in known]:
         return ("tuning",), f"{odd[0]!r} is no tuning of {word}; known: {', '.join(known)}"
