@@ -232,6 +232,8 @@ def test_a_found_mapping_is_told_in_words() -> None:
     assert told == "as_eager: asked loss 1e-05, worst 0.9, found loss 6.2e-07, worst 1.8"
     nested = "found {'conv': {'bits': 23, 'shape': [1, 3]}, 'matmul': {'bits': 10}}"
     assert in_words(nested) == "found conv (bits 23, shape 1 x 3), matmul (bits 10)"
+    probed = "found {'conv': {'bits': 23, 'precision': 'fp32', 'shape': [1, 3]}}"
+    assert in_words(probed) == "found conv fp32 (23 bits)"
     for text in (
         "CUDA out of memory {see log}",
         "{}",

@@ -28,10 +28,13 @@ def _told(text: str) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(
-            f"{name} ({_words(item)})" if isinstance(item, Mapping) else f"{name} {_words(item)}"
-            for name, item in value.items()
-        )
+        return ", ".join(f"{name} {_item(item)}" for name, item in value.items())
     if isinstance(value, (list, tuple)):
         return " x ".join(map(_words, value))
     return f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def _item(value: Any) -> str:
+    if isinstance(value, Mapping) and {"bits", "precision"} <= value.keys():
+        return f"{value['precision']} ({value['bits']} bits)"  # of a probe; its shape is in the record
+    return f"({_words(value)})" if isinstance(value, Mapping) else _words(value)
