@@ -19,6 +19,7 @@ from breakeven.analysis.compare_findings import AxisComparison, Comparison
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import PublishedFindings
 from breakeven.analysis.published import published_beside as _beside
+from breakeven.analysis.published_boards import boards_beside as _boards_beside
 from breakeven.analysis.published_devices import devices_beside as _devices_beside
 from breakeven.analysis.published_profiles import profiles_beside as _profiles_beside
 from breakeven.errors import UserError
@@ -203,6 +204,7 @@ def published_beside(understanding: Understanding) -> PublishedFindings:
     """
     return dataclasses.replace(
         _beside(understanding.cases),
+        boards=_boards_beside(understanding),
         profiles=_profiles_beside(understanding.cases, understanding.profiles),
         devices=_devices_beside(understanding),
     )

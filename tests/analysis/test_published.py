@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from breakeven.analysis.findings import CaseFinding
+from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.profile import KernelFinding, OperatorFinding, ProfileFinding
 from breakeven.analysis.published import difference, precision_of, published_beside
+from breakeven.analysis.published_boards import boards_beside
 from breakeven.analysis.published_devices import devices_beside, quotients
 from breakeven.analysis.published_profiles import profiles_beside
 from breakeven.analysis.published_ratios import (
@@ -302,3 +303,29 @@ def test_a_variant_of_a_net_is_named_as_what_it_is() -> None:
     found = understood(spread(a_training("conv6-seed", "cpu"), 20.0, name="c"))
     assert {one.models for one in devices_beside(found)} == {("conv6-seed",)}
     assert all(one.here == () for one in devices_beside(found))
+
+
+def on_board(*cases: CaseFinding, gpu: str = "Tesla T4") -> Understanding:
+    cases = tuple(dataclasses.replace(case, unit="m") for case in cases)
+    return dataclasses.replace(understood(), cases=cases, machines=({"fingerprint_id": "m", "gpu": gpu},))
+
+
+def test_the_best_of_a_board_stands_beside_the_best_published_of_it() -> None:
+    rows = [a_row(value=900.0), a_row(value=1200.0, batch=256, precision="int8", framework="TensorRT 7")]
+    rows += [
+        a_row(value=9e9, processor="A100"),
+        a_row(value=9e9, count=8),
+        a_row(value=9e9, model="resnet18"),
+    ]
+    (found,) = boards_beside(on_board(a_case(400.0), a_case(600.0)), rows)
+    assert (found.rate, found.row.value, found.quotient) == (600.0, 1200.0, 2.0)
+    assert found.unlike == ("batch 256", "precision int8", "program TensorRT 7")
+
+
+def test_no_board_is_taken_for_another() -> None:
+    for understanding in (
+        on_board(a_case(), gpu="NVIDIA Unheard-of"),
+        on_board(dataclasses.replace(a_case(), simulated=True)),
+        on_board(dataclasses.replace(a_case(), unproven="a line is lost")),
+    ):
+        assert boards_beside(understanding, [a_row()]) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from breakeven import api
 from breakeven.analysis.findings import Understanding
 from breakeven.analysis.published import published_beside
 from breakeven.report import build, document, html, text
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture
@@ -102,3 +105,19 @@ def test_published_ratios_stand_beside_those_here(profiled: Understanding) -> No
         "63x",
     ):
         assert words in said
+
+
+@pytest.mark.parametrize(
+    ("folder", "title"),
+    [
+        ("h200/precision", "The best published of the same board"),
+        ("cpu/profile", "Published profiles beside those here"),
+    ],
+)
+def test_the_command_shows_what_is_of_unlike_work_too(folder: str, title: str) -> None:
+    from typer.testing import CliRunner
+
+    from breakeven.cli import app
+
+    ran = CliRunner().invoke(app, ["report", str(RESULTS / folder), "--published"])
+    assert ran.exit_code == 0 and title in ran.output

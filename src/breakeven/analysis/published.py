@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding
+from breakeven.analysis.published_boards import BoardBeside
 from breakeven.analysis.published_devices import DevicesBeside
 from breakeven.analysis.published_profiles import ProfileBeside
 from breakeven.catalog.published import METRICS, PublishedRow, published
@@ -54,11 +55,12 @@ class Refused:
 class PublishedFindings:
     """Everything published about the models measured here: what is of equal work, and what is not.
 
-    `profiles` and `devices` stand beside no equal work: their shares and ratios are set side by side as such.
+    `boards`, `profiles` and `devices` stand beside no equal work: they are set side by side as such.
     """
 
     beside: tuple[Beside, ...]
     refused: tuple[Refused, ...]
+    boards: tuple[BoardBeside, ...] = ()
     profiles: tuple[ProfileBeside, ...] = ()
     devices: tuple[DevicesBeside, ...] = ()
 

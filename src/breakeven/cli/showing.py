@@ -132,6 +132,6 @@ def _prices(path: Path) -> Any:
 
 
 def _published(understanding: "Understanding") -> Any:
-    from breakeven.analysis.published import published_beside
+    from breakeven import api
 
-    return published_beside(understanding.cases)
+    return api.published_beside(understanding)

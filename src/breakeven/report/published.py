@@ -5,7 +5,7 @@ Knows nothing about how work is compared.
 
 from breakeven import units
 from breakeven.analysis.published import Beside, PublishedFindings
-from breakeven.report import published_devices, published_profiles, words
+from breakeven.report import published_boards, published_devices, published_profiles, words
 from breakeven.report.names import Names
 from breakeven.report.view import Cell, Column, Section, build_table, label, number, said
 
@@ -19,6 +19,7 @@ def sections(found: PublishedFindings, names: Names) -> tuple[Section, ...]:
     """What was published of equal work, what is read as ratios and shares alone, and what was refused."""
     made = (
         _beside(found, names),
+        published_boards.boards(found.boards, names),
         published_devices.devices(found.devices, names),
         published_profiles.profiles(found.profiles, names),
         _refused(found),
