@@ -65,7 +65,7 @@ def no_orphans(tag: str) -> bool:
 
 def attempts(folder: Path) -> tuple[Attempt, ...]:
     """Attempts in folder/out, none where nothing was written yet. Raises UserError for damage."""
-    return file.read_if_there(folder / "out" / file.NAME).attempts
+    return file.read_whole(folder / "out" / file.NAME).attempts
 
 
 def kill(pid: int) -> bool:
