@@ -19,6 +19,7 @@ SHORT = {
     "cpu/fashion-mnist",
     "cpu/load",
     "h200/full-captured",
+    "h200/ladder-cpu",
     "h200/full-simple-cnn",
     "h200/resnet50-cpu",
 }
