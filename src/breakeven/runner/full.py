@@ -12,7 +12,7 @@ from breakeven.records.canonical import to_json
 from breakeven.records.lines import FINAL, RETRIED, Attempt
 from breakeven.runner import checkpoint
 from breakeven.runner.plan import PlannedCase, schedule
-from breakeven.runner.session import Session, attempt_line, attempt_once, close_seats, label, now
+from breakeven.runner.session import Session, attempt_line, attempt_once, by_replicate, label, now
 
 FULL_TIMEOUT_S = 24 * 3600.0
 """Seconds a full run may take without --max-time: a day, so that a hung one ends some time."""
@@ -27,17 +27,12 @@ def run_all(session: Session) -> str | None:
     todo = [item for item in wanted if _missing(session, item[2], item[0])]
     session.total = session.done + len(todo)
     session.tell("start")
-    last_replicate = None
-    for replicate, order, planned in todo:
+    for replicate, order, planned in by_replicate(session, todo):
         budget_s = session.budget_s()
         if session.hurry():
             return "interrupted"
         if budget_s is not None and budget_s <= 0:
             return "max-time"
-        # As of sampled attempts: replicates of a case never share a parent, cases of a replicate do.
-        if replicate != last_replicate:
-            close_seats(session)
-            last_replicate = replicate
         line = _full_run(session, planned, replicate, order, budget_s)
         session.add(line, label(planned))
         if line.outcome == "ok":

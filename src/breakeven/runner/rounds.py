@@ -14,7 +14,7 @@ from breakeven.records.case import Case
 from breakeven.records.lines import FINAL, RETRIED, SAMPLED, SCHEMA, Attempt, Check, Purpose
 from breakeven.runner import idle
 from breakeven.runner.plan import PlannedCase, schedule
-from breakeven.runner.session import Session, attempt_line, attempt_once, close_seats, label, now, send
+from breakeven.runner.session import Session, attempt_line, attempt_once, by_replicate, label, now, send
 from breakeven.runner.study import Study
 
 ENERGY_WINDOW_S = 2.5
@@ -46,11 +46,7 @@ def measure_round(
     idle.take(session, (planned.case.device for *_, planned in todo))
     session.total = session.done + len(todo)
     session.tell("start")
-    last_replicate = None
-    for replicate, order, planned in todo:
-        if replicate != last_replicate:
-            close_seats(session)  # replicates of a case never share a parent
-            last_replicate = replicate
+    for replicate, order, planned in by_replicate(session, todo):
         stopped = why_stop(session)
         if stopped:
             return stopped

@@ -5,7 +5,7 @@ Knows nothing about which attempt comes next: `run` and `full` decide that.
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,8 @@ from breakeven.timing.readings import Null
 
 PHASES = get_args(Phase)
 Made = TypeVar("Made", Attempt, Load, ProfileLine)
+Turn = tuple[int, int, PlannedCase]
+"""(replicate, order_index, case) of `plan.schedule`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,6 +228,18 @@ def _seat(session: Session, case: Case) -> Seat:
 def close_seats(session: Session) -> None:
     while session.seats:
         close_seat(session.seats.popitem()[1])
+
+
+def by_replicate(session: Session, todo: Iterable[Turn]) -> Iterator[Turn]:
+    """What is to run, in turn. Before a replicate's first the prepared parents of the one before are closed:
+    replicates of a case never share a parent, cases of a replicate do.
+    """
+    last = None
+    for turn in todo:
+        if turn[0] != last:
+            close_seats(session)
+            last = turn[0]
+        yield turn
 
 
 def attempt_line(
