@@ -9,9 +9,10 @@ import pytest
 
 from breakeven.analysis.findings import CaseFinding, Understanding
 from breakeven.analysis.profile import KernelFinding, OperatorFinding, ProfileFinding
-from breakeven.analysis.published import difference, precision_of, published_beside
+from breakeven.analysis.published import difference, published_beside
 from breakeven.analysis.published_boards import boards_beside
 from breakeven.analysis.published_devices import devices_beside, quotients
+from breakeven.analysis.published_names import precision_of
 from breakeven.analysis.published_profiles import profiles_beside
 from breakeven.analysis.published_ratios import (
     li_achieved,

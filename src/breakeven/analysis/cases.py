@@ -153,8 +153,12 @@ def proven_attempts(results: Results) -> tuple[Attempt, ...]:
     """The attempts that may choose a best: in a damaged file those of cases whose check came to its end."""
     if not results.lost:
         return results.attempts
-    told = {c.case_id for c in results.checks if c.outcome == "ok" or c.outcome in REFUTING}
+    told = {c.case_id for c in results.checks if _ended(c)}
     return tuple(a for a in results.attempts if a.case_id in told)
+
+
+def _ended(check: Check) -> bool:
+    return check.outcome == "ok" or check.outcome in REFUTING
 
 
 def checks_of(results: Results) -> dict[str, list[Check]]:
@@ -305,7 +309,7 @@ def _flags(
     flags["spilled"] = sum(map(has_spilled, entering))
     flags["uneven_core"] = len(entering) if is_core_uneven(entering) else 0
     here = {a.fingerprint_id for a in entering}
-    if not any(c.fingerprint_id in here and (c.outcome == "ok" or c.outcome in REFUTING) for c in checks):
+    if not any(c.fingerprint_id in here and _ended(c) for c in checks):
         flags["unchecked"] = len(entering)
     return {flag: count for flag, count in sorted(flags.items()) if count}
 

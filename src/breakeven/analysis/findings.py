@@ -104,6 +104,11 @@ class CaseFinding:
     unfinished: tuple[UnfinishedRun, ...] = ()
     unproven: str | None = None
 
+    @property
+    def rate(self) -> float | None:
+        """Samples a second: the estimate, of one process its own."""
+        return self.samples_per_s.estimate if self.samples_per_s else self.samples_per_s_point
+
 
 Contrast = Literal["tuning", "best", "best-any", "mixed"]
 """What a ratio sets against what: equal tunings, the best of both with the numerics of the loop as written,

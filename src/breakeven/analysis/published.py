@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from breakeven.analysis.findings import CaseFinding
 from breakeven.analysis.published_boards import BoardBeside
 from breakeven.analysis.published_devices import DevicesBeside
+from breakeven.analysis.published_names import precision_of
 from breakeven.analysis.published_profiles import ProfileBeside
 from breakeven.catalog.published import METRICS, PublishedRow, published
 from breakeven.stats import Interval
 
-AUTOCAST = {"fp16": "amp", "bf16": "amp-bf16"}
-"""Training in half precision is autocast here: what publications call mixed precision."""
 SIMULATED = "a simulated device is no hardware"
 
 
@@ -115,7 +114,7 @@ def difference(case: CaseFinding, row: PublishedRow) -> tuple[int, str] | None:
         (row.precision is not None, f"printed as {row.printed_precision or 'nothing'}: not a precision"),
         (ran is not None, "the precision that ran here is not known"),
         (row.precision == ran, f"precision {row.precision} there, {ran} here"),
-        (_rate(case) is not None, "no rate was measured here"),
+        (case.rate is not None, "no rate was measured here"),
     )
     for place, (equal, reason) in enumerate(tests):
         if not equal:
@@ -123,16 +122,8 @@ def difference(case: CaseFinding, row: PublishedRow) -> tuple[int, str] | None:
     return None
 
 
-def precision_of(case: CaseFinding) -> str | None:
-    """What ran, as publications call it: `default` by what the fastest products ran in, autocast as amp."""
-    label = case.case.tuning.precision
-    if label == "default":
-        return case.ceiling_precision if case.ceiling_precision in ("fp32", "tf32") else None
-    return AUTOCAST.get(label, label) if case.case.work.task == "train" else label
-
-
 def _beside(case: CaseFinding, row: PublishedRow) -> Beside:
-    work, rate = case.case.work, _rate(case)
+    work, rate = case.case.work, case.rate
     assert rate is not None and row.precision is not None  # difference() told that they are equal
     return Beside(
         case_id=case.case_id,
@@ -149,10 +140,6 @@ def _beside(case: CaseFinding, row: PublishedRow) -> Beside:
         quotient=rate / row.value,
         evidence=case.evidence,
     )
-
-
-def _rate(case: CaseFinding) -> float | None:
-    return case.samples_per_s.estimate if case.samples_per_s else case.samples_per_s_point
 
 
 def _task(task: str | None) -> str:

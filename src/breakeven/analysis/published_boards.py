@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from breakeven.analysis.findings import CaseFinding, Understanding
+from breakeven.analysis.published_names import precision_of
 from breakeven.catalog.gpus import gpu_in_machine
 from breakeven.catalog.published import PublishedRow, published
 
@@ -43,7 +44,7 @@ def boards_beside(
     for case in found.cases:
         name, work = names.get(case.unit or ""), case.case.work
         board = gpu_in_machine(name) if name and case.case.device.kind == "cuda" else None
-        rate = case.samples_per_s.estimate if case.samples_per_s else case.samples_per_s_point
+        rate = case.rate
         if board is None or rate is None or case.simulated or case.unproven:
             continue
         key = work.model, work.task, work.input_shape, board.name
@@ -80,11 +81,10 @@ def boards_beside(
 
 def _unlike(case: CaseFinding, row: PublishedRow) -> tuple[str, ...]:
     """What differs there, or is not said, in words."""
-    work, tuning = case.case.work, case.case.tuning
     told = []
-    if row.batch != work.batch:
+    if row.batch != case.case.work.batch:
         told.append("batch not said" if row.batch is None else f"batch {row.batch}")
-    if row.precision != tuning.precision:
+    if row.precision != precision_of(case):
         told.append("precision not said" if row.precision is None else f"precision {row.precision}")
     program = row.framework or row.execution
     told.append("program not said" if program is None else f"program {program}")

@@ -43,7 +43,7 @@ def _cells(c: CaseFinding, price: Price | None) -> tuple[Cell, ...]:
     joules = c.energy_j_per_step
     epoch = c.epoch_s.estimate if c.epoch_s else c.epoch_point_s
     run = c.total_s.estimate if c.total_s else c.total_point_s
-    rate = c.samples_per_s.estimate if c.samples_per_s else c.samples_per_s_point
+    rate = c.rate
     image = None if joules is None else joules / c.case.work.batch
     of_epoch = c.power_w * epoch if c.power_w is not None and epoch else None
     return (

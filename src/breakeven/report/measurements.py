@@ -46,7 +46,7 @@ def times(understanding: Understanding, names: Names) -> Section | None:
 
     def cells(c: CaseFinding) -> tuple[Cell, ...]:
         why = c.reasons.get("step_s", "")
-        rate = c.samples_per_s.estimate if c.samples_per_s else c.samples_per_s_point
+        rate = c.rate
         return (
             words.seconds(c.step_s, c.step_point_s, reason=why, evidence=c.evidence),
             words.spread(c.step_s, why),

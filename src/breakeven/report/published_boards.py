@@ -6,6 +6,7 @@ Knows nothing about how rows are chosen.
 from collections.abc import Sequence
 
 from breakeven.analysis.published_boards import BoardBeside
+from breakeven.report import words
 from breakeven.report.names import Names
 from breakeven.report.view import Cell, Column, Row, Section, build_table, label, number, said
 
@@ -41,15 +42,10 @@ def _row(one: BoardBeside, names: Names) -> Row:
         said(one.model),
         said(one.task),
         said(row.processor),
-        Cell(text=_rate(one.rate), sort=one.rate, note=processes, evidence=one.evidence),
+        words.rate(one.rate)._replace(note=processes, evidence=one.evidence),
         said(mine, evidence=one.evidence),
-        Cell(text=_rate(row.value), sort=row.value, note=row.conditions),
+        words.rate(row.value)._replace(note=row.conditions),
         Cell(text=f"{one.quotient:.2g}", sort=one.quotient),
         said("; ".join(one.unlike), note=row.conditions),
         said(row.collection, note=row.place),
     )
-
-
-def _rate(value: float) -> str:
-    """To three digits: the other machine's has no interval, and the two are of unlike work."""
-    return f"{float(f'{value:.3g}'):,.10g}"
