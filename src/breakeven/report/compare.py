@@ -150,18 +150,25 @@ def _chart(key: str, title: str, alt: str, marks: Iterable[Mapping[str, Value]])
     )  # fmt: skip
 
 
+def _figures(of: CaseComparison | RatioFinding) -> Mapping[str, Value]:
+    cell = words.ratio(of.ratio, of.point)
+    return {
+        "ratio": of.ratio.estimate if of.ratio else of.point,
+        "low": of.ratio.low if of.ratio else None,
+        "high": of.ratio.high if of.ratio else None,
+        "shown": cell.text,
+        "conditions": cell.note,
+    }
+
+
 def _mark(row: CaseComparison, device: str) -> Mapping[str, Value]:
-    work, cell = row.case.work, words.ratio(row.ratio, row.point)
+    work = row.case.work
     verdict = row.verdict.value if row.verdict else "no verdict"
     what = f"{clean(work.model)} on {clean(device)}, batch {work.batch}"
     return {
         "model": what if row.of == "step" else f"{what}, a single call",
         "tuning": clean(f"{row.tuning_name} {row.case.tuning.precision}".removesuffix(" default")),
-        "ratio": row.ratio.estimate if row.ratio else row.point,
-        "low": row.ratio.low if row.ratio else None,
-        "high": row.ratio.high if row.ratio else None,
-        "shown": cell.text,
-        "conditions": cell.note,
+        **_figures(row),
         "pair": "new over base",
         "verdict": f"{verdict} (fails)" if row.fails else verdict,
         **doubt(row.flags, known=row.verdict is not None),
@@ -175,15 +182,10 @@ def _beside(name: str, base: str) -> str:
 
 
 def _axis_mark(r: RatioFinding, names: Mapping[str, str]) -> Mapping[str, Value]:
-    cell = words.ratio(r.ratio, r.point)
     return {
         "model": f"over {clean(names[r.base_id])}",
         "tuning": _beside(names[r.candidate_id], names[r.base_id]),
-        "ratio": r.ratio.estimate if r.ratio else r.point,
-        "low": r.ratio.low if r.ratio else None,
-        "high": r.ratio.high if r.ratio else None,
-        "shown": cell.text,
-        "conditions": cell.note,
+        **_figures(r),
         "pair": "",
         "verdict": r.verdict.value if r.verdict else "no verdict",
         **doubt(r.flags, known=r.verdict is not None),
